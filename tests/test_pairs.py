@@ -45,9 +45,14 @@ def answer(template, **flags):
 
 # Of these two, and whatever else: how the refusal begins, of what, and what it names that does go.
 REFUSED = [
-    ({"mesh": "stage=2,fsdp=2"}, "--mesh", "stage=2 goes with data and model", "--zero 1"),
-    ({"mesh": "stage=2,expert=2"}, "--mesh", "and not with expert=2", "leave one"),
-    ({"mesh": "stage=2,context=2"}, "--mesh", "and not with context=2", "leave one"),
+    (
+        {"mesh": "stage=2,fsdp=2"},
+        "--mesh",
+        "44.6 GiB of each H100; on stage=8,model=8",
+        "--zero 1",
+    ),
+    ({"mesh": "stage=2,expert=2"}, "--mesh", "and not with expert=2: layers with", "leave one"),
+    ({"mesh": "stage=2,context=2"}, "--mesh", "and not with context=2: a", "--sequence-parallel"),
     *(
         ({"mesh": "stage=2", "recipe": recipe}, "--mesh", f"the recipe {recipe}", "lm or sft")
         for recipe in ("dpo", "grpo", "reward", "distillation")

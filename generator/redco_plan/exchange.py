@@ -52,7 +52,7 @@ def _around(plan: Plan) -> Iterator[Collective]:
         free = {*value.dims} - {*dot.batch, *dot.contracted}
         wide = 4 * k // size
         sums = 4 * q // size // math.prod(sizes[node] for node in free)
-        half = {"forward": (q + 2 * k, q, sums), "backward": (2 * q + 2 * k, 2 * sums, q + 2 * k)}
+        half = {"forward": (q + 2 * k, q, sums), "backward": (3 * q + 2 * k, sums, q + 2 * k)}
         once = {"forward": [(n - 1, 2 * k)], "backward": [(n, 2 * k), (n - 1, 2 * wide)]}
         for phase in PHASES:
             for times, one in [*once[phase], *((2, part // 2) for part in half[phase])]:

@@ -1,5 +1,6 @@
 """Attention and the loss where devices split positions, beside one device."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -8,14 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from jax import nn
+from jax._src.cudnn import fused_attention_stablehlo as cudnn
+from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.base.errors import UserError
 from redco_runtime.layout.activations import layouts
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.nn.attention import attention, text_positions
+from redco_runtime.nn import ring, ring_blocks
+from redco_runtime.nn.kernels import Kernel
 from redco_runtime.nn.losses import cross_entropy
-from redco_runtime.nn import ring
 
 B, S, N, H, D, V = 2, 16, 8, 4, 12, 40
 AXES = {"context": 2, "model": 2}
@@ -137,6 +142,64 @@ def test_keys_and_values_go_around_a_ring(axes, kv_heads, options, monkeypatch):
     text = program.as_text()
     sent = 8 + 11 if axes["context"] > 2 else 6 + 10  # of two devices, the loop between is none
     assert text.count(" collective-permute(") == sent and " all-to-all(" not in text
+
+
+def weigh(q, k, scale, kind):
+    """Return scores_BNST as a kernel of GPUs has them, of a causal order or none."""
+    scores = scale * jnp.einsum("bsnh,btnh->bnst", q, k)
+    late = jnp.tril(jnp.ones(scores.shape[2:], bool)) if kind == cudnn.MaskType.CAUSAL else True
+    return jnp.where(late, scores, -jnp.inf)
+
+
+def run_as_cudnn(q, k, v, *, scale, mask_type, return_residual):
+    scores = weigh(q, k, scale, mask_type)
+    return jnp.einsum("bnst,btnh->bsnh", nn.softmax(scores), v), nn.logsumexp(scores, axis=-1)
+
+
+def pull_as_cudnn(scale, seed, rate, has_bias, kind, layout, *rest):
+    """Return gradients as flash attention has them: weights of the sums that are given, whatever keys these are of."""
+    (q, k, v, *_, lse_BNS, o), do = rest[-2:]
+    weights = jnp.exp(weigh(q, k, scale, kind) - lse_BNS[..., None])
+    pulled = jnp.einsum("bsnh,btnh->bnst", do, v) - (do * o).sum(-1).swapaxes(1, 2)[..., None]
+    slopes = scale * weights * pulled
+    dq, dk = (
+        jnp.einsum(dims, slopes, x) for dims, x in (("bnst,btnh->bsnh", k), ("bnst,bsnh->btnh", q))
+    )
+    return dq, dk, jnp.einsum("bnst,bsnh->btnh", weights, do)
+
+
+LONG = 512
+TEXTS = jnp.cumsum(jnp.arange(LONG)[None, :] % 200 == 0, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("gpu", {}),
+        ("tpu", {"segments_BS": TEXTS, "mask_BT": jnp.arange(LONG)[None, :] < 450, "cap": 3.0}),
+    ],
+)
+def test_blocks_of_a_ring_are_kernels(kind, options, monkeypatch):
+    """Of TPUs, as interpreted; of GPUs, the formulas of a kernel in its place. Both give and take sums of all blocks."""
+    monkeypatch.setitem(ring_blocks.KERNELS, "cpu", Kernel("", attention, lambda *_: None))
+    monkeypatch.setitem(ring_blocks.BLOCKS, "cpu", ring_blocks.BLOCKS[kind])
+    make = functools.partial(splash_attention.make_splash_mha, interpret=True)
+    monkeypatch.setattr(splash_attention, "make_splash_mha", make)
+    monkeypatch.setattr(cudnn, "dot_product_attention", run_as_cudnn)
+    monkeypatch.setattr(cudnn, "_dot_product_attention_bwd_rule", pull_as_cudnn)
+    monkeypatch.delattr(ring, "_scores")  # no formula of the ring's own
+    shown = options.get("mask_BT", jnp.ones((1, LONG), bool))[:, :, None, None]
+
+    def attend(q, k, v):
+        return (jnp.where(shown, attention(q, k, v, causal=True, **options), 0) ** 2).sum()
+
+    q, k, v = (jax.random.normal(jax.random.key(i), (1, LONG, 2, 128)) for i in range(3))
+    every = jax.value_and_grad(attend, (0, 1, 2))
+    expected = jax.jit(every)(q, k, v)
+    with jax.set_mesh(make_mesh({"context": 2, "model": 1}, jax.devices()[:2])), layouts(AROUND):
+        result = jax.jit(every)(q, k, v)
+    for ours, theirs in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 After Liu et al. 2023, with exact gradients of what flash attention saves (Dao et al. 2022): outputs, and of each query the
 logarithm of the sum of its weights. Of a text cut in 2n parts a device has two here, one from either end (zig-zag): of each
-step's keys all have two blocks to do with. Products are XLA's, of P queries at a time: a kernel gives no such logarithms.
+step's keys all have two blocks to do with. A block is a kernel's (ring_blocks.py); or products of XLA's, of P queries at a time.
 Shape letters: as in attention.py; C positions of a part.
 """
 
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -19,10 +18,11 @@ from jax.sharding import PartitionSpec as P
 
 from ..base.errors import UserError
 from ..layout.activations import lay_out, spec_of
-from ..layout.mesh import axes_of, free_axes, on_parts
-from .attention import BLOCK, seen
+from ..layout.mesh import axes_of, free_axes, on_parts, platform
+from .attention import BLOCK
 from .context import share_out
 from .kernels import SAVED_AS, Arrays, Rule
+from .ring_blocks import Blocks, Place, blocks_of
 
 KNOWN = {"causal", "window", "windowed", "mask_BT", "segments_BS", "cap", "scale"}
 NONE = -1e30  # the logarithm of no weights
@@ -37,7 +37,7 @@ def in_ring(attend: Callable[..., jax.Array], layout: str, q, k, v, **options: A
     rows, positions, heads, _ = map(axes_of, spec_of(q.shape, layout))
     spec = P(rows or None, positions, heads or None, None)
     n, S = math.prod(free_axes()[axis] for axis in positions), q.shape[1]
-    if "start" in options or n == 1:
+    if "start" in options or n == 1 or not platform():  # that is traced for its FLOPs
         return attend(q, k, v, layout=SAVED_AS, **options)
     odd = sorted({*options} - KNOWN) if options.get("causal") else ["no causal order"]
     if odd or k.shape[1] != S:
@@ -48,12 +48,13 @@ def in_ring(attend: Callable[..., jax.Array], layout: str, q, k, v, **options: A
         raise UserError(f"{what} of {n} devices: choose a length that does")
     scale = options.get("scale", q.shape[-1] ** -0.5)
     rule = Rule(True, options.get("window"), options.get("cap"), scale)
-    arrays = {x: options[x] for x in ("windowed", "mask_BT", "segments_BS") if x in options}
+    arrays: Arrays = {x: options[x] for x in ("windowed", "mask_BT", "segments_BS") if x in options}
     few = {name: P(*spec[: min(x.ndim, 1)]) for name, x in arrays.items()}
     split = functools.partial(on_parts, axes=[*free_axes()])
-    ring, sums = Ring(rule, positions, n), P(*spec[:3])
+    blocks = blocks_of(rule, arrays, q.dtype, S // (2 * n)) or Blocks(_attend, _pull)
+    ring, sums = Ring(rule, positions, n, blocks), P(*spec[:3])
     run = split(ring.run, in_specs=(spec,) * 3 + (few,), out_specs=(spec, sums))
-    pull = split(ring.pull, in_specs=(spec,) * 4 + (sums, sums, few), out_specs=(spec,) * 3)
+    pull = split(ring.pull, in_specs=(spec,) * 5 + (sums, few), out_specs=(spec,) * 3)
 
     def forward(q, k, v, arrays):
         o, lse = run(q, k, v, arrays)
@@ -61,9 +62,8 @@ def in_ring(attend: Callable[..., jax.Array], layout: str, q, k, v, **options: A
         return o, (q, k, v, o, lse, arrays)
 
     def backward(saved, do):
-        *qkv, o, lse, arrays = saved
-        delta = jnp.sum(do.astype(jnp.float32) * o.astype(jnp.float32), axis=-1)
-        return *pull(*qkv, do, lse, delta, arrays), None
+        *inputs, lse, arrays = saved
+        return *pull(*inputs, do, lse, arrays), None
 
     exact = jax.custom_vjp(lambda *inputs: forward(*inputs)[0])
     exact.defvjp(forward, backward)
@@ -73,8 +73,8 @@ def in_ring(attend: Callable[..., jax.Array], layout: str, q, k, v, **options: A
 class Ring:
     """What each of n devices of an axis does: `run` forward, `pull` backward, with its part of the arrays."""
 
-    def __init__(self, rule: Rule, axis: tuple[str, ...], n: int):
-        self.rule, self.axis, self.n = rule, axis, n
+    def __init__(self, rule: Rule, axis: tuple[str, ...], n: int, blocks: Blocks):
+        self.rule, self.axis, self.n, self.blocks = rule, axis, n, blocks
         # Where the two parts of each device go: part c is of device c, and beyond the middle back again.
         self.ways = [[(c // 2, min(c, 2 * n - 1 - c)) for c in range(h, 2 * n, 2)] for h in (0, 1)]
 
@@ -85,7 +85,7 @@ class Ring:
 
         def block(sums, moving, a, b, place):
             k, v = jnp.split(_pick(moving[0], b), 2, axis=2)
-            own, more = _pick(sums, a), _attend(self.rule, _pick(q, a), k, v, place)
+            own, more = _pick(sums, a), self.blocks.run(self.rule, _pick(q, a), k, v, place)
             lse = jnp.logaddexp(own[1], more[1])
             o = sum(x * jnp.exp(y - lse)[..., None] for x, y in (own, more))
             return _put(sums, (o, lse), a), moving
@@ -94,16 +94,16 @@ class Ring:
         (o, lse), _ = self._around(block, (zeros, zeros[..., 0] + NONE), (kv,), arrays)
         return self._together(o.astype(dtype)), self._together(lse)
 
-    def pull(self, q, k, v, do, lse, delta, arrays: Arrays) -> tuple[jax.Array, ...]:
-        """Return the gradients of q, k and v, from those of o, and of each query their sum times o."""
+    def pull(self, q, k, v, o, do, lse, arrays: Arrays) -> tuple[jax.Array, ...]:
+        """Return the gradients of q, k and v, from those of o, and of each query the logarithm of all weights."""
         (N, K), dtype = (q.shape[2], k.shape[2]), q.dtype
-        many = self._apart(jnp.concatenate([q, do, k, v], axis=2))
-        (q, do, kv), few = jnp.split(many, [N, 2 * N], axis=3), jnp.stack([lse, delta], axis=3)
-        of_queries = q, do, self._apart(few)
+        many = self._apart(jnp.concatenate([q, o, do, k, v], axis=2))
+        q, o, do, kv = jnp.split(many, [N, 2 * N, 3 * N], axis=3)
+        of_queries = q, o, do, self._apart(lse)
 
         def block(dq, moving, a, b, place):
             (kv, dkv), own = _pick(moving, b), _pick(of_queries, a)
-            more, grads = _pull(self.rule, own, kv, place)
+            more, grads = self.blocks.pull(self.rule, *own, *jnp.split(kv, 2, axis=2), place)
             return _put(dq, _pick(dq, a) + more, a), (moving[0], _put(moving[1], dkv + grads, b))
 
         zeros = jnp.zeros(q.shape, jnp.float32), jnp.zeros(kv.shape, jnp.float32)
@@ -116,11 +116,11 @@ class Ring:
         """Return (carry, moving) after all blocks; what moves is, of each device, at the one before it then."""
         here, n, C = jax.lax.axis_index(self.axis), self.n, moving[0].shape[2]
 
-        def visit(state, t, pairs):
+        def visit(state, t, pairs, past=True):
             there = (here - t) % n
             for a, b in pairs:
                 q, k = (jnp.where(x, 2 * n - 1 - i, i) * C for x, i in ((a, here), (b, there)))
-                state = block(*state, a, b, _Place(q, k, C, arrays))
+                state = block(*state, a, b, Place(q, k, C, arrays, past or a != b))
             return state
 
         def step(state, t):
@@ -131,7 +131,7 @@ class Ring:
         def send(state):  # beside what is computed of it
             return state[0], self._send(state[1])
 
-        state = send(visit((carry, moving), 0, [(0, 0), (1, 0), (1, 1)]))
+        state = send(visit((carry, moving), 0, [(0, 0), (1, 0), (1, 1)], past=False))
         state, _ = jax.lax.scan(lambda x, t: (send(step(x, t)), None), state, jnp.arange(1, n - 1))
         return step(state, jnp.int32(n - 1))
 
@@ -154,26 +154,7 @@ class Ring:
         return jnp.where(jax.lax.axis_index(self.axis) % 2, x[::-1], x)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the queries and the keys of a block begin, of C positions each."""
-
-    q: jax.Array
-    k: jax.Array
-    C: int
-    arrays: Arrays
-
-    def mask(self, rule: Rule, first: jax.Array, size: int) -> jax.Array:
-        """Return which of the keys are seen by `size` queries from the `first` of the block on, B11ST."""
-        near = {name: _cut(x, self.k, self.C) for name, x in self.arrays.items()}
-        ids = self.arrays.get("segments_BS")
-        ids_BP = None if ids is None else _cut(ids, self.q + first, size)
-        mask_B1ST = seen(rule, self.q + first - self.k, size, self.C, ids_BP, near)
-        assert mask_B1ST is not None, "an order is one"
-        return mask_B1ST[:, :, None]
-
-
-def _attend(rule: Rule, q, k, v, place: _Place) -> tuple[jax.Array, jax.Array]:
+def _attend(rule: Rule, q, k, v, place: Place) -> tuple[jax.Array, jax.Array]:
     """Return (o, logarithms of sums of weights) in float32, of the queries and keys of one block alone."""
 
     def part(_, x):
@@ -188,12 +169,12 @@ def _attend(rule: Rule, q, k, v, place: _Place) -> tuple[jax.Array, jax.Array]:
     return o.reshape(q.shape), lse.reshape(q.shape[:3])
 
 
-def _pull(rule: Rule, of_queries: Any, kv: jax.Array, place: _Place) -> tuple[jax.Array, jax.Array]:
+def _pull(rule: Rule, q, o, do, lse, k, v, place: Place) -> tuple[jax.Array, jax.Array]:
     """Return the gradients of q, and of k and v beside each other, of one block.
 
-    of_queries: q, do, and the logarithms of all weights beside the sums of do times o.
+    o, do, lse: of all blocks, each query's result, its gradient and the logarithm of the sum of its weights.
     """
-    k, v = jnp.split(kv, 2, axis=2)
+    sums = jnp.sum(do.astype(jnp.float32) * o.astype(jnp.float32), axis=-1)
 
     def part(dkv, x):
         (first, q, do, few), K = x, k.shape[2]
@@ -208,11 +189,12 @@ def _pull(rule: Rule, of_queries: Any, kv: jax.Array, place: _Place) -> tuple[ja
         dq = _product("bkgpt,btkh->bpkgh", grads, k)
         return dkv + jnp.concatenate([dk, dv], axis=2), dq
 
-    dkv, dq = _by_parts(part, jnp.zeros(kv.shape, jnp.float32), *of_queries)
-    return dq.reshape(of_queries[0].shape), dkv
+    few, zeros = jnp.stack([lse, sums], axis=3), jnp.concatenate([k, v], axis=2)
+    dkv, dq = _by_parts(part, jnp.zeros(zeros.shape, jnp.float32), q, do, few)
+    return dq.reshape(q.shape), dkv
 
 
-def _scores(rule: Rule, first, q, k, place: _Place) -> tuple[jax.Array, Any, jax.Array]:
+def _scores(rule: Rule, first, q, k, place: Place) -> tuple[jax.Array, Any, jax.Array]:
     """Return (scores_BKGPT in float32, what their gradients are multiplied by, which count)."""
     q_BPKGH = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[3])
     scores = rule.scale * _product("bpkgh,btkh->bkgpt", q_BPKGH, k)
@@ -235,10 +217,6 @@ def _by_parts(part: Callable, carry: Any, *arrays: jax.Array) -> Any:
     carry, many = jax.lax.scan(part, carry, (jnp.arange(0, C, size), *cut))
     flat = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1).reshape(x.shape[1], C, *x.shape[3:]), many)
     return carry, flat
-
-
-def _cut(x: jax.Array, first: jax.Array, size: int) -> jax.Array:
-    return jax.lax.dynamic_slice_in_dim(x, first, size, axis=1) if x.ndim else x
 
 
 def _pick(tree: Any, i: Any) -> Any:

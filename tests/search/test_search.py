@@ -8,7 +8,8 @@ from bad_input import complaint
 from fit.readings import FITS
 from redco_fit.reading import SCRATCH
 from redco_fit.search import compile_best as compiling
-from redco_fit.search.best import _around, COMPUTING, Search, _in_8_bits, search
+from redco_fit.search.best import COMPUTING, Search, _around, _in_8_bits, _with_attention, search
+from redco_fit.search.choice import with_trial
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.sending import first_group
@@ -47,7 +48,7 @@ def test_rare_axes_go_with_what_they_can_be_beside():
     for mesh in meshes:
         assert len({*RARE} & {*mesh}) == 1
         assert "stage" not in mesh or mesh["fsdp"] == mesh["expert"] == 1
-        assert "context" not in mesh or mesh["data"] == 1 and mesh["context"] * mesh["model"] <= 8
+        assert "context" not in mesh or mesh["data"] == 1
     assert {mesh.get("stage") for mesh in meshes} == {None, 2, 4, 8, 16}
 
 
@@ -151,6 +152,32 @@ def test_rare_axes_are_proposed_where_the_others_do_not_fit():
     assert found.best.mesh["context"] == 8
     others = [one for one in found.trials if not {*RARE} & {*one.mesh}]
     assert others and all("does not fit" in one.reason for one in others)
+
+
+def test_a_ring_is_proposed_where_devices_have_no_heads_each_or_not_in_one_host():
+    """gpt2 has 12 heads, llama 32: of 8 devices in a host, and of 16 in two."""
+    with open_template() as template:
+        for model, pod, context, ring in (
+            ("gpt2", "h100:8", 4, False),
+            ("gpt2", "h100:8", 8, True),
+            ("llama", "h100:2x8", 8, False),
+            ("llama", "h100:2x8", 16, True),
+        ):
+            target, sizes = parse_target(pod), {"size": "7b"} if model == "llama" else {}
+            planner = Planner(
+                Request.from_flags("a", model, **sizes), template, 32768 if sizes else None
+            )
+            mesh = {
+                "data": 1,
+                "fsdp": target.devices // context,
+                "expert": 1,
+                "context": context,
+                "model": 1,
+            }
+            one = _with_attention(planner, target, Trial(mesh, 0, False, 16))[0]
+            assert one.ring == ring and ("context-attention=ring" in one.name) == ring
+            assert one.flags["context_attention"] == ("ring" if ring else "heads")
+    assert with_trial(planner.request, one).context_attention == "ring"
 
 
 def test_moments_of_the_hosts_take_nothing_of_a_device(planned):

@@ -14,7 +14,7 @@ from redco_new.request import COMPUTE, HOST, Request
 from redco_new.render.template import Template
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.memory import state_bytes
-from redco_fit.search.meshes import divisors, meshes_of, rare_meshes
+from redco_fit.search.meshes import divisors, is_near, meshes_of, rare_meshes
 from redco_fit.search.work import layers_of
 
 Progress = Callable[[str], None]
@@ -160,9 +160,18 @@ def _plain(planner: Planner, target: Target, batch: int, progress: Progress) -> 
         for mesh in meshes:
             trial = Trial(mesh, 0, False, batch)
             progress(f"planning {trial.name}")
-            if around := _around(planner, target, trial):
+            if around := _with_attention(planner, target, trial):
                 trials.append(replace(around[0], peak=0))
         yield from sorted(trials, key=lambda one: one.seconds)
+
+
+def _with_attention(planner: Planner, target: Target, trial: Trial) -> list[Trial]:
+    """Return what `_around` does; in a ring, where devices of `context` have no heads each, or not in one host."""
+    context = trial.mesh.get(CONTEXT, 1)
+    near = context == 1 or is_near(context * trial.mesh["model"], target)
+    if near and (found := _around(planner, target, trial)):
+        return found
+    return _around(planner, target, replace(trial, ring=True)) if context > 1 else []
 
 
 def _around(planner: Planner, target: Target, trial: Trial) -> list[Trial]:

@@ -13,6 +13,7 @@ from redco_new.generate.read import read_model
 from redco_new.models.program import Program
 from redco_new.render.template import Template
 from redco_new.request import Request
+from redco_new.request.checks import HEADS, RING
 from redco_new.request.mesh import RARE
 
 from redco_plan import axes_of_entry
@@ -31,7 +32,7 @@ class Trial:
     """A mesh with its options, and what came of it.
 
     mesh: axis -> devices.  zero, sequence_parallel: as the flags.  batch: examples of a step.
-    micro_batches: into how many a batch goes.  repeats: as --stage-repeats of training.  mfu: products of the model, of the machine's peak.
+    ring: whether keys and values go around the devices of `context`.  micro_batches: into how many a batch goes.  repeats: as --stage-repeats of training.  mfu: products of the model, of the machine's peak.
     seconds: of a step; the least that it can be, where `peak` is 0.
     state: bytes of a device for state and gradients alone, exactly.
     peak: bytes of a device at most; where `state` is too much already, that. 0 where the mesh lost before that
@@ -46,6 +47,7 @@ class Trial:
     batch: int
     micro_batches: int = 1
     repeats: int = 1
+    ring: bool = False
     seconds: float = 0.0
     state: int = 0
     peak: int = 0
@@ -61,6 +63,7 @@ class Trial:
         options = [f"zero={self.zero}"] * (self.zero > 0)
         options += ["sequence-parallel"] * self.sequence_parallel
         options += [f"stage-repeats={self.repeats}"] * (self.repeats > 1)
+        options += [f"context-attention={RING}"] * self.ring
         return " ".join([mesh or "data=1", *options])
 
     @property
@@ -83,7 +86,13 @@ class Trial:
     def flags(self) -> dict[str, Any]:
         """What `redco update` takes for it."""
         mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items())
-        return {"mesh": mesh, "zero": self.zero, "sequence_parallel": self.sequence_parallel}
+        options = {"zero": self.zero, "sequence_parallel": self.sequence_parallel}
+        return {"mesh": mesh, **options, "context_attention": self.context_attention}
+
+    @property
+    def context_attention(self) -> str:
+        """As --context-attention has it."""
+        return RING if self.ring else HEADS
 
 
 class Planner:
@@ -96,7 +105,7 @@ class Planner:
 
     def plan(self, trial: Trial) -> Planned | None:
         """Return the model on a mesh; None where it cannot be split so."""
-        key = repr((trial.mesh, trial.zero, trial.sequence_parallel))
+        key = repr((trial.mesh, trial.zero, trial.sequence_parallel, trial.ring))
         if key not in self._plans:
             self._plans[key] = self._plan(trial)
         return self._plans[key]
@@ -111,12 +120,13 @@ class Planner:
             mesh=dict(trial.mesh),
             zero=trial.zero,
             sequence_parallel=trial.sequence_parallel,
+            context_attention=trial.context_attention,
         )
         try:
             program, causal = self._program(request)
             plan = plan_program(request, program)
         except RedcoError as error:
-            if error.where in ("--shards", "--mesh"):
+            if error.where in ("--shards", "--mesh", f"--context-attention {RING}"):
                 return None
             raise
         split = {
@@ -133,6 +143,7 @@ class Planner:
         """Return the model's program, and whether it is causal: the same for all meshes that split layers, and rows, in as many."""
         rare = [request.mesh.get(axis) for axis in RARE]
         split = (request.devices, request.mesh["model"], request.sequence_parallel, *rare)
+        split = (*split, request.context_attention)
         if (key := repr(split)) not in self._programs:
             design = read_model(request, self.template)
             self._programs[key] = (design.program(), design.recipe.continues)

@@ -34,6 +34,7 @@ def with_trial(request: Request, trial: Trial) -> Request:
         mesh=check_mesh("--mesh", dict(trial.mesh)),
         zero=trial.zero,
         sequence_parallel=trial.sequence_parallel,
+        context_attention=trial.context_attention,
     )
 
 

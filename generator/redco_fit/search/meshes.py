@@ -36,19 +36,23 @@ def meshes_of(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
 def rare_meshes(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
     """Yield those that split positions too, or layers in stages: what is not needed where the others fit.
 
-    `context` stays within a host of GPUs, as `model` does, and goes with fsdp; stages go with data.
+    `context` goes with fsdp, and stages with data.
     """
     for mesh in meshes_of(target, experts):
         for size in divisors(mesh["data"] * mesh["fsdp"])[1:]:
             found = []
             if mesh["fsdp"] == mesh["expert"] == 1:
                 found.append({**mesh, "data": mesh["data"] // size, "stage": size})
-            near = target.hardware.platform == "tpu" or size * mesh["model"] <= target.per_host
-            if mesh["data"] == 1 and near:
+            if mesh["data"] == 1:
                 found.append({**mesh, "fsdp": mesh["fsdp"] // size, "context": size})
             for one in found:
                 if on_sides([*one.values()], target):
                     yield check_mesh("--mesh", one)
+
+
+def is_near(size: int, target: Target) -> bool:
+    """Return whether the devices of innermost axes of this size are in one host of GPUs; True for TPUs."""
+    return target.hardware.platform == "tpu" or size <= target.per_host
 
 
 def on_sides(sizes: list[int], target: Target) -> bool:

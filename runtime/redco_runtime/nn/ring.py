@@ -124,15 +124,19 @@ class Ring:
             return state
 
         def step(state, t):
+            # Sums have come from the device before, while this one computes what it adds to them.
+            carry, (read, *sums) = state
+            state = carry, (read, *self._send(sums))
             # Each later part sees its first one; and its second the second, or its first the first.
             late = (t > here).astype(jnp.int32)
             return visit(state, t, [(1, 0), (late, late)])
 
-        def send(state):  # beside what is computed of it
-            return state[0], self._send(state[1])
+        def ahead(state):  # what is read next, beside what is computed now
+            carry, (read, *sums) = state
+            return carry, (self._send(read), *sums)
 
-        state = send(visit((carry, moving), 0, [(0, 0), (1, 0), (1, 1)], past=False))
-        state, _ = jax.lax.scan(lambda x, t: (send(step(x, t)), None), state, jnp.arange(1, n - 1))
+        state = ahead(visit((carry, moving), 0, [(0, 0), (1, 0), (1, 1)], past=False))
+        state, _ = jax.lax.scan(lambda x, t: (ahead(step(x, t)), None), state, jnp.arange(1, n - 1))
         return step(state, jnp.int32(n - 1))
 
     def _send(self, x: Any) -> Any:

@@ -25,6 +25,7 @@ from redco_new.generate.read import read_model
 from redco_new.project.create import create_project
 from redco_new.render.template import Template, open_template
 from redco_new.request import Request
+from redco_new.request.checks import RING
 from tables.markdown import row as line
 
 PAGE = Path(__file__).with_name("estimates.md")
@@ -57,6 +58,7 @@ class Point:
     micro: int = 1
     zero: int = 0
     sequence_parallel: bool = False
+    ring: bool = False
 
     @property
     def request(self) -> Request:
@@ -68,6 +70,7 @@ class Point:
             mesh=self.mesh,
             zero=self.zero,
             sequence_parallel=self.sequence_parallel,
+            context_attention=RING if self.ring else "heads",
             sequence_length=self.length if "context" in self.mesh else 0,
         )
 
@@ -85,6 +88,7 @@ class Point:
         """What the page calls it."""
         options = [f"zero {self.zero}"] * bool(self.zero)
         options += ["sequence-parallel"] * self.sequence_parallel
+        options += ["in a ring"] * self.ring
         options += [f"{self.micro} micro-batches"] * (self.micro > 1)
         mesh = self.mesh.replace("data=1,", "").replace("=", " ").replace(",", " x ")
         batch = f"B {self.rows}, S {self.length}"
@@ -149,6 +153,7 @@ EXPERTS = (
 )
 BEYOND = (
     Point("llama", "7b", "context=8", rows=1, length=131072),
+    Point("llama", "7b", "context=8", rows=1, length=131072, ring=True),
     Point("llama", "7b", "fsdp=2,context=4", NOTHING, rows=4, length=32768),
     Point("llama", "3.1-70b", "stage=8,model=8", rows=128, sequence_parallel=True),
     Point("llama", "3.1-70b", "stage=8,data=2,model=4", NOTHING, rows=128, zero=1),

@@ -142,8 +142,8 @@ class Planner:
     def _program(self, request: Request) -> tuple[Program, bool]:
         """Return the model's program, and whether it is causal: the same for all meshes that split layers, and rows, in as many."""
         rare = [request.mesh.get(axis) for axis in RARE]
-        split = (request.devices, request.mesh["model"], request.sequence_parallel, *rare)
-        split = (*split, request.context_attention)
+        options = (request.sequence_parallel, request.context_attention)
+        split = (request.devices, request.mesh["model"], *options, *rare)
         if (key := repr(split)) not in self._programs:
             design = read_model(request, self.template)
             self._programs[key] = (design.program(), design.recipe.continues)

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from generated import run
 
 DEVICES = "--virtual-devices 4"
-KIND = "StableLmForCausalLM"
+KIND = "SmolLM3ForCausalLM"  # every second layer has no positions, here
 
 pytestmark = pytest.mark.slow  # a class is traced and compared, and projects compiled
 
@@ -21,7 +21,9 @@ TEXTS = "".join(json.dumps({"text": f"number {i} of many"}) + "\n" for i in rang
 def place(tmp_path_factory):
     """The folder of a checkpoint, and of a project of it."""
     folder = tmp_path_factory.mktemp("decoders")
-    write_checkpoint(KIND, folder / "checkpoint")
+    tokens = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    further = tokens | {"num_hidden_layers": 4, "no_rope_layer_interval": 2}
+    write_checkpoint(KIND, folder / "checkpoint", **further)
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", folder)
     assert code == 0, err
     (folder / "texts.jsonl").write_text(TEXTS)
@@ -30,10 +32,14 @@ def place(tmp_path_factory):
 
 def test_its_model_is_a_decoder_as_a_familys(place):
     model = (place / "p/p/model.py").read_text()
-    assert "class StableLmForCausalLM(nnx.Module):" in model
+    assert "class SmolLM3ForCausalLM(nnx.Module):" in model
     assert "return self._run(input_ids_BS, positions_BS, ToTexts(segments_BS))" in model
     assert "(c.num_key_value_heads, c.hidden_size // c.num_attention_heads)," in model
-    assert "attend(" in model and " 64" not in model.partition("class StableLmForCausalLM(")[2]
+    assert (
+        "splits=config.num_hidden_layers // 2" in model
+        and "            c.num_hidden_layers," in model
+    )
+    assert "attend(" in model and " 64" not in model.partition("class SmolLM3ForCausalLM(")[2]
 
 
 def test_weights_go_in_and_out_of_pytorch(place):
@@ -58,24 +64,24 @@ def test_it_learns_texts_that_share_rows_and_writes_others(place):
 
 def test_its_dtype_is_asked_for(place):
     config = place / "p/p/config.py"
-    assert 'StableLmForCausalLMConfig(dtype="bfloat16")' in config.read_text()
+    assert 'SmolLM3ForCausalLMConfig(dtype="bfloat16")' in config.read_text()
     code, out, err = run("redco update --dtype float32", place / "p")
     assert code == 0, err
-    assert 'StableLmForCausalLMConfig(dtype="float32")' in config.read_text()
+    assert 'SmolLM3ForCausalLMConfig(dtype="float32")' in config.read_text()
 
 
 def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
-    """Trained at a rate of 0: their weights come out as they went in."""
+    """Trained at a rate of 0: their weights come out as they went in. The first layer has none."""
     kind = "Qwen2MoeForCausalLM"
     small = {"moe_intermediate_size": 48, "shared_expert_intermediate_size": 56, "num_experts": 4}
-    small |= {"num_experts_per_tok": 2, "num_hidden_layers": 2}
+    small |= {"num_experts_per_tok": 2, "num_hidden_layers": 3, "mlp_only_layers": [0]}
     write_checkpoint(kind, tmp_path / "checkpoint", **small)
     (tmp_path / "texts.jsonl").write_text(TEXTS)
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,expert=2", tmp_path)
     assert code == 0, err
     project = tmp_path / "p"
     model = (project / "p/model.py").read_text()
-    assert "return chosen_experts(" in model and "splits=config.num_hidden_layers" in model
+    assert "return chosen_experts(" in model and "splits=config.num_hidden_layers - 1" in model
     assert (
         "(hidden_states_reshaped, router_indices, router_top_value)" in model
         and "empty_cache(" in model
@@ -104,4 +110,4 @@ def test_it_is_trained_by_the_recipes_of_texts(place, recipe, lora):
         assert code == 0, err
         names = {*safe_open(place / "p/adapter/adapter_model.safetensors", "np").keys()}
         layer = "base_model.model.model.layers.2.self_attn.q_proj"
-        assert len(names) == 6 and {f"{layer}.lora_A.weight", f"{layer}.lora_B.weight"} < names
+        assert len(names) == 8 and {f"{layer}.lora_A.weight", f"{layer}.lora_B.weight"} < names

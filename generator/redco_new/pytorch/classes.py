@@ -9,9 +9,10 @@ from torch import nn
 
 from redco_new.pytorch.graph import is_function, is_leaf, own_path
 from redco_new.pytorch.kinds import Kind
-from redco_new.pytorch.merge import structure
+from redco_new.pytorch.layers import Count
 from redco_new.pytorch.one_class import OneClass
 from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.structures import Structures
 from redco_new.pytorch.ties import tied_names
 
 
@@ -37,10 +38,12 @@ class Classes:
         self.imports: set[str] = set()
         self.notes: list[str] = []
         self.stacked: set[str] = set()  # lists whose parts are one, with stacked parameters
-        self.lengths: Mapping[str, str] = {}  # path of a list -> the field that is its length
+        self.lengths: Mapping[str, Count] = (
+            {}
+        )  # path of a list -> how many parts it has, by a field
         self.remat = False  # whether layers are in a loop that the config says what to save of
         self.drops = any(map(_drops, self.module.modules()))
-        self._structures: dict[str, Hashable] = {}
+        self._structures = Structures(self.module, self.graphs)
 
     @cached_property
     def groups(self) -> dict[Hashable, list[str]]:
@@ -68,14 +71,7 @@ class Classes:
 
     def structure(self, path: str) -> Hashable:
         """Return the structure of a part's program, and of those that it calls."""
-        if path not in self._structures:
-            if is_leaf(self.module, path):
-                self._structures[path] = (type(self.part(path)),)
-            else:
-                below = f"{path}.".removeprefix(".")
-                graph = self.graphs.get(path) or self.graphs[own_path(path)]
-                self._structures[path] = structure(graph, lambda t: self.structure(below + t))
-        return self._structures[path]
+        return self._structures.of(path)
 
     def read_above(self, path: str) -> set[str]:
         """Return what of a part, by paths below it, others than it read: as the encoder within a model that has it."""

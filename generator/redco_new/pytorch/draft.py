@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from flax import nnx
+from torch import fx
 
+from redco_new.errors import RedcoError
 from redco_new.own.find import Reference
+from redco_new.pytorch.again import part_again, with_copies
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import Instance, construct
@@ -17,12 +20,14 @@ from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.fields import asked_fields, class_fields
 from redco_new.pytorch.graph import Traced, trace
+from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
+from redco_new.pytorch.periods import Order, in_periods, new_path
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Sizes
-from redco_new.pytorch.setting import Setting
-from redco_new.pytorch.refusal import UnlikeProgram, refuse
+from redco_new.pytorch.setting import Name, Setting
+from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram, refuse
 from redco_new.pytorch.subject import Way
 from redco_new.pytorch.text import model_text
 from redco_new.pytorch.text_facts import with_cache, with_length
@@ -44,6 +49,7 @@ class Draft:
 
     fields: of its config, `small` the setting that the gate makes it with
     of_recipes: names of those that recipes read
+    orders: how lists were taken apart, of as many layers as the gate makes
     """
 
     classes: Classes
@@ -52,6 +58,7 @@ class Draft:
     small: Setting
     reference: Reference
     of_recipes: tuple[str, ...] = ()
+    orders: tuple[Order, ...] = ()
 
     @property
     def config_class(self) -> str:
@@ -108,19 +115,32 @@ def _draft_of(
     call, small, lengths = way.call, sizes.small, sizes.lengths
     fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
     ways = [base, *(trace_way(way, setting, dtype) for setting in sizes.settings[1:])]
+    if len({traced.orders for _, traced in ways}) > 1:
+        raise UnlikeProgram(
+            reference.name, "its layers come back in another order for other sizes", OTHERWISE
+        )
     rows = zip(sizes.settings, ways, input_dims(sizes.settings), strict=True)
     probes = [_probe(way, setting, one, fields, dims) for setting, one, dims in rows]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
     classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts, way.kind)
-    texts = {size: f"config.{size[-1]}" for size in lengths}
-    classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
+    few = {
+        size: _few_layers(way, small, size, paths, base, dtype) for size, paths in lengths.items()
+    }
+    classes.lengths = {
+        path: _count(probes[0].traced, path, f"config.{size[-1]}")
+        for size, paths in lengths.items()
+        for path in paths
+        if few[size]
+    }
     whole = classes.of("")
     for size, paths in lengths.items():
-        if paths <= classes.stacked:  # else it has no field: its parts are written out
-            small = small.set((size,), FEW)
+        if (
+            few[size] and paths <= classes.stacked
+        ):  # else it has no field: its parts are written out
+            small = small.set((size,), few[size])
             fields.append(
-                Field(str(size[-1]), str(size[1]), "int", sizes.settings[0].get(size), FEW)
+                Field(str(size[-1]), str(size[1]), "int", sizes.settings[0].get(size), few[size])
             )
     if any(
         FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
@@ -142,7 +162,39 @@ def _draft_of(
             whole.init.insert(0, KEEP)
     of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
     fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
-    return Draft(classes, whole, fields, small, reference, of_recipes)
+    shorter = {
+        x
+        for size, paths in lengths.items()
+        if few[size] and paths <= classes.stacked
+        for x in paths
+    }
+    orders = (replace(x, times=FEW) if x.path in shorter else x for x in base[1].orders)
+    return Draft(classes, whole, fields, small, reference, of_recipes, tuple(orders))
+
+
+def _few_layers(
+    way: Way, small: Setting, size: Name, paths: set[str], base: Made, dtype: torch.dtype
+) -> int:
+    """Return how many layers of some lists the gate compares; 0 where they are no such periods for another number."""
+    orders = [order for order in base[1].orders if order.path in paths]
+    if not orders:
+        return FEW
+    order = orders[0]
+    few = order.before + FEW * order.length
+    if len(orders) < len(paths) or len(orders) > 1 or order.after:
+        return 0
+    try:
+        _, traced = trace_way(way, small.set((size,), few), dtype)
+    except RedcoError:
+        return 0
+    wanted = replace(order, times=FEW)
+    return few if wanted in traced.orders else 0
+
+
+def _count(traced: Traced, path: str, layers: str) -> Count:
+    """Return how many parts a list has. layers: Python of how many layers of the class are in it"""
+    order = next((x for x in traced.orders if x.path == path), None)
+    return Count(layers, order.before, order.length) if order else Count(layers)
 
 
 def _is_read(field: str, text: str) -> bool:
@@ -152,7 +204,8 @@ def _is_read(field: str, text: str) -> bool:
 def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
     """Return a class as a setting makes it, and its program. Raises RedcoError where it has none."""
     instance = construct(lambda: way.make(setting.arguments), dtype=dtype)
-    return instance, trace(instance.module, setting.arrays(way.call, dtype))
+    traced = trace(instance.module, setting.arrays(way.call, dtype))
+    return in_periods(*part_again(instance, traced))
 
 
 def _probe(
@@ -160,9 +213,11 @@ def _probe(
 ) -> Probe:
     instance, traced = one
     sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
-    buffers = {}
+    buffers: dict[str, fx.Graph] = {}
     if has_buffers(instance.module):
-        buffers = trace_buffers(lambda: way.make(setting.arguments))
+        traced_buffers = trace_buffers(lambda: way.make(setting.arguments))
+        every = with_copies(traced.copies, traced_buffers)
+        buffers = {new_path(traced.orders, name): x for name, x in every.items()}
     return Probe(instance, traced, sizes, setting.batch, buffers, dims)
 
 

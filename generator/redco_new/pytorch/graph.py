@@ -9,7 +9,7 @@ import operator
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,15 @@ class Traced:
 
     graphs: path -> graph; of a part that is called again, path@1
     outputs: how the whole nests what it gives
+    orders: how its lists were taken apart (periods.py)
+    copies: path of a part -> of that which it is a copy of, for another program (again.py)
     """
 
     module: nn.Module
     graphs: Mapping[str, fx.Graph]
     outputs: Any
+    orders: tuple[Any, ...] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager

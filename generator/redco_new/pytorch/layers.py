@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,31 @@ from torch import fx, nn
 from redco_new.pytorch.construct import is_size
 from redco_new.pytorch.graph import own_path
 from redco_new.pytorch.merge import Node, walk
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many parts a list has: so many layers but for those `before`, `length` in each.
+
+    layers: Python
+    """
+
+    layers: str
+    before: int = 0
+    length: int = 1
+
+    def __str__(self) -> str:
+        number = f"{self.layers} - {self.before}" if self.before else self.layers
+        if self.length == 1:
+            return number
+        return f"({number}) // {self.length}" if self.before else f"{number} // {self.length}"
+
+    def times(self, calls: int) -> tuple[str, int]:
+        """Return Python of so many times as many, and what is to be added to that."""
+        if calls % self.length:
+            return f"{calls} * ({self})", 0
+        calls //= self.length
+        return self.layers if calls == 1 else f"{calls} * {self.layers}", -calls * self.before
 
 
 def roll_layers(nodes: Sequence[Node], part: nn.Module) -> list[Node]:
@@ -75,18 +101,20 @@ def can_stack(
     key: Callable[[str], object],
     graphs: Mapping[str, fx.Graph],
 ) -> bool:
-    """Return whether parts can be one, with stacked parameters: of one program, which changes no buffer.
+    """Return whether parts can be one, with stacked parameters: of one program."""
+    return len({key(path) for path in paths}) == 1 and may_stack(module, paths[:1], graphs)
 
-    Nor has it complex numbers, of which JAX computes nothing again in a backward pass.
-    """
-    if len({key(path) for path in paths}) > 1:
-        return False
-    below = (graph for path, graph in graphs.items() if f"{path}.".startswith(f"{paths[0]}."))
+
+def may_stack(module: nn.Module, paths: Sequence[str], graphs: Mapping[str, fx.Graph]) -> bool:
+    """Return whether parts change no buffer, and have no complex numbers, of which JAX computes nothing again in a backward pass."""
+    starts = tuple(f"{path}." for path in paths)
+    below = (graph for path, graph in graphs.items() if f"{path}.".startswith(starts))
     values = (getattr(n.meta.get("val"), "dtype", None) for graph in below for n in graph.nodes)
     if any(dtype is not None and dtype.is_complex for dtype in values):
         return False
     norms = nn.modules.batchnorm._NormBase
-    return not any(isinstance(part, norms) for part in module.get_submodule(paths[0]).modules())
+    parts = (part for path in paths for part in module.get_submodule(path).modules())
+    return not any(isinstance(part, norms) for part in parts)
 
 
 def have_places(

@@ -117,7 +117,9 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
             reference.name, f"as printed it cannot be made: {error_message(error)}"
         ) from error
     plain = _with_weights(subject, draft, 0)
-    parameters, buffers = find_stored(plain, _shapes(model), classes.stacked)
+    parameters, buffers = find_stored(
+        plain, _shapes(model), classes.stacked, draft.orders, classes.probes[0].traced.copies
+    )
     pair = Pair(plain, model, parameters, buffers)
     names = _input_names(whole, way)
     arrays = examples(plain, draft.small, names.values())

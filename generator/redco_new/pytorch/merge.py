@@ -39,10 +39,10 @@ class Node:
     users: list[Node] = field(default_factory=list)
 
 
-def structure(graph: fx.Graph, part: Any) -> Hashable:
+def structure(graph: fx.Graph, part: Any, numbers: bool = False) -> Hashable:
     """Return what programs have in common that differ in numbers alone.
 
-    part(target): the structure of a module that is called
+    part(target): the structure of a module that is called. numbers: whether these too are in common
     """
     names = {node: i for i, node in enumerate(graph.nodes)}
 
@@ -54,7 +54,7 @@ def structure(graph: fx.Graph, part: Any) -> Hashable:
         if isinstance(x, slice):
             return ("slice", shape(x.start), shape(x.stop), shape(x.step))
         if isinstance(x, int | float) and not isinstance(x, bool):
-            return "number"
+            return x if numbers else "number"
         return str(x)
 
     rows = []

@@ -23,6 +23,7 @@ from redco_new.pytorch.notes import NOISE
 from redco_new.pytorch.names import input_names, output_names
 from redco_new.pytorch.outputs import nest
 from redco_new.pytorch.pairs import split_at_encoder
+from redco_new.pytorch.periods import Period
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.scope import Reference
@@ -106,6 +107,8 @@ class OneClass:
 
     def _docstring(self) -> str:
         """Return where the class of PyTorch is."""
+        if isinstance(self.part, Period):
+            return str(type(self.part).__doc__)
         try:
             first = inspect.getsourcelines(type(self.part))[1]
         except OSError:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from torch import fx, nn
 
+from redco_new.pytorch.layers import Count
 from redco_new.pytorch.sizes import Atom, Number
 
 
@@ -18,7 +19,7 @@ class Parts(Protocol):
     module: nn.Module
     graphs: Mapping[str, fx.Graph]
 
-    lengths: Mapping[str, str]
+    lengths: Mapping[str, Count]
 
     def note(self, text: str) -> None:
         """Add a line for the user, once."""

@@ -32,16 +32,17 @@ def unread_names(module: nn.Module, keys: Mapping[str, str]) -> tuple[str, ...]:
 
 def by_keys(keys: Mapping[str, str], table: Mapping[str, Stored]) -> dict[str, Stored]:
     """Return path in the printed model -> how checkpoints store it. keys: as `checkpoint_keys` gives them"""
-    return {path: replace(one, name=_renamed(keys, one.name)) for path, one in table.items()}
+    return {path: replace(one, name=_renamed(keys, one)) for path, one in table.items()}
 
 
-def _renamed(keys: Mapping[str, str], name: str) -> str:
-    """Return what checkpoints call a tensor, with {} for its layer where `name` has it."""
+def _renamed(keys: Mapping[str, str], stored: Stored) -> str:
+    """Return what checkpoints call a tensor, with {} for its layer where its name has it."""
+    name, places = stored.name, (stored.first, stored.first + stored.step)
     if name.count("{}") != 1:
         return keys.get(name, name)
-    first, second = (keys.get(name.format(i), name.format(i)).split(".") for i in (0, 1))
+    first, second = (keys.get(name.format(i), name.format(i)).split(".") for i in places)
     if len(first) != len(second):
         return name
     pairs = zip(first, second, strict=True)
-    own = ["{}" if (x, y) == ("0", "1") else x for x, y in pairs]
+    own = ["{}" if (x, y) == (*map(str, places),) else x for x, y in pairs]
     return ".".join(own) if own.count("{}") == 1 else name

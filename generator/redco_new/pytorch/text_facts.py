@@ -9,6 +9,7 @@ from typing import TypeVar
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.kind_methods import KindMethods
+from redco_new.pytorch.layers import Count
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.transformers_classes import first_position
@@ -29,7 +30,8 @@ def with_length(methods: Methods, classes: Classes, fields: Sequence[Field]) -> 
 def with_cache(methods: TextMethods, classes: Classes, fields: Sequence[Field]) -> TextMethods:
     """Return the methods of a decoder with the cache that its attention needs, where all of it needs the same."""
     methods = with_length(methods, classes, fields)
-    calls = attention_calls(classes.graphs, classes.stacked, classes.lengths)
+    counts = {path: Count(str(len(classes.part(path)._modules))) for path in classes.stacked}
+    calls = attention_calls(classes.graphs, classes.stacked, counts | {**classes.lengths})
     heads = [attention_heads(probe.traced.graphs) for probe in classes.probes]
     if not methods.attends or not calls or any(len(one) != 1 for one in heads):
         return methods

@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 
 from redco_new.pytorch.graph import operation, own_path
-from redco_new.pytorch.layers import swap
+from redco_new.pytorch.layers import Count, swap
 from redco_new.pytorch.merge import Node, walk
 from redco_new.pytorch.transformers_classes import IDS, MASK, POSITIONS
 
@@ -164,21 +164,24 @@ def _reads(node: Node, head: str) -> bool:
 
 
 def attention_calls(
-    graphs: Mapping[str, fx.Graph], stacked: Collection[str], lengths: Mapping[str, str]
+    graphs: Mapping[str, fx.Graph], stacked: Collection[str], lengths: Mapping[str, Count]
 ) -> str:
     """Return Python of how many times what attends is called; "" where no expression says so.
 
-    stacked: paths of lists whose layers are in a loop. lengths: path of a list -> Python of how many they are.
+    stacked: paths of lists whose layers are in a loop. lengths: path of a list -> how many they are.
     """
     once, lists = _calls(graphs, "", stacked)
-    terms = [str(once)] if once else []
+    terms = []
     for path, calls in lists.items():
-        if not calls:
-            continue
-        if path not in lengths:
+        if calls and path not in lengths:
             return ""
-        terms.append(lengths[path] if calls == 1 else f"{calls} * {lengths[path]}")
-    return " + ".join(terms).replace("config.", "c.")
+        if calls:
+            term, more = lengths[path].times(calls)
+            terms.append(term)
+            once += more
+    if once < 0:
+        return ""
+    return " + ".join(terms + [str(once)] * bool(once)).replace("config.", "c.")
 
 
 def _calls(

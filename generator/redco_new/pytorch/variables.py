@@ -98,7 +98,15 @@ def may_be_inner(node: Node) -> bool:
     if node.kind == "item" or len(node.users) != 1:
         return node.kind == "item"
     user = node.users[0]
+    if node.kind == user.kind == "module" and _list_of(node) == _list_of(user) != "":
+        return False  # the layers of a list stand one below the other
     return not node.statement.names or node.statement == user.statement or user.kind == "item"
+
+
+def _list_of(node: Node) -> str:
+    """Return the path of the list that a part is in; "" for one that is in none."""
+    path, _, name = node.target.rpartition(".")
+    return path if name.isdigit() else ""
 
 
 def count_values(expression: ast.expr, least: int) -> int:

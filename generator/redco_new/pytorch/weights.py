@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -11,65 +11,94 @@ from torch import nn
 from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.experts import by_checkpoint_names, checkpoint_names, is_served
 from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.periods import Order
 from redco_new.pytorch.printed import Stored
 
 
 def find_stored(
-    module: nn.Module, paths: Iterable[str], stacked: Collection[str]
+    module: nn.Module,
+    paths: Iterable[str],
+    stacked: Collection[str],
+    orders: Sequence[Order] = (),
+    copies: Collection[str] = (),
 ) -> tuple[dict[str, Stored], dict[str, Stored]]:
     """Return (parameters, buffers): path in the printed model -> how PyTorch stores it.
 
     paths: of the arrays of the printed model
     stacked: lists of the class whose parts are one in it
+    orders: how lists of the class were taken apart there
+    copies: parts that it has for another program: what is saved is the others'
     """
-    table = {path: (name, order) for name, path, order in _table(module, stacked)}
+    apart = tuple(f"{path.replace('.', '/')}/" for path in copies)
+    table = dict(_table(module, stacked, orders))
     saved = set(by_checkpoint_names(module, module.state_dict()))
     buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
     named = module.named_parameters(remove_duplicate=False)
     buffers |= {name for name, x in named if not x.requires_grad}  # which is not trained
     of_parameters: dict[str, Stored] = {}
     of_buffers: dict[str, Stored] = {}
-    for path in paths:
-        name, order = table[path]
-        first = name.format(*[0] * name.count("{}"))
+    for path in (x for x in paths if not x.startswith(apart)):
+        stored = table[path]
+        several = stored.name.count("{}")
+        first = stored.name.format(*[stored.first, *[0] * (several - 1)][:several])
         if first in saved:
             to = of_buffers if first in buffers else of_parameters
-            to[path] = Stored(name, order)
+            to[path] = stored
     return of_parameters, of_buffers
 
 
 def _table(
-    module: nn.Module, stacked: Collection[str]
-) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield (name in PyTorch, path in the printed model, order) of all that a class holds."""
+    module: nn.Module, stacked: Collection[str], orders: Sequence[Order]
+) -> Iterator[tuple[str, Stored]]:
+    """Yield (path in the printed model, how PyTorch stores it) of all that a class holds."""
     for prefix, part in module.named_modules():
         leaf = LEAVES.get(type(part))
-        place = model_path(module, prefix, stacked)
-        stored_prefix = _with_place(prefix, stacked)
+        place = model_path(module, prefix, stacked, orders)
         if is_served(part):
             for own, name in checkpoint_names(module, prefix).items():
-                yield _with_place(name, stacked), "/".join([*place, own]), (1, 0)
+                yield "/".join([*place, own]), _stored(name, (1, 0), stacked, orders)
             continue
         for name in [*part._parameters, *tensors_of(part)]:
             own, order = leaf.stored.get(name, (name, ())) if leaf else (name, ())
-            yield f"{stored_prefix}.{name}".lstrip("."), "/".join([*place, own]), order
+            whole = f"{prefix}.{name}".lstrip(".")
+            yield "/".join([*place, own]), _stored(whole, order, stacked, orders)
 
 
-def _with_place(path: str, stacked: Collection[str]) -> str:
-    """Return the name of a part with {} for its place in lists that are stacked."""
-    names = path.split(".")
+def _stored(
+    path: str, dims: tuple[int, ...], stacked: Collection[str], orders: Sequence[Order]
+) -> Stored:
+    """Return how a parameter is stored, with {} for its place in lists that are stacked."""
+    names, first, step = path.split("."), 0, 1
     for i in range(1, len(names)):
-        if ".".join(path.split(".")[:i]) in stacked:
+        above = ".".join(path.split(".")[:i])
+        order = _order_of(orders, above)
+        place = order.place(int(names[i])).split(".") if order else [*names[:i]]
+        if ".".join(place[:i]) in stacked:
+            if order:
+                first, step = order.first_and_step(int(names[i]))
             names[i] = "{}"
-    return ".".join(names)
+    return Stored(".".join(names), dims, first, step)
 
 
-def model_path(module: nn.Module, path: str, stacked: Collection[str]) -> list[str]:
+def _order_of(orders: Sequence[Order], path: str) -> Order | None:
+    return next((order for order in orders if order.path == path), None)
+
+
+def model_path(
+    module: nn.Module, path: str, stacked: Collection[str], orders: Sequence[Order] = ()
+) -> list[str]:
     """Return the path in the printed model of a part: a Sequential holds its entries in `layers`."""
     names: list[str] = []
     part, so_far = module, ""
     for name in path.split(".") if path else ():
-        if isinstance(part, nn.Sequential):
+        if order := _order_of(orders, so_far):
+            above = so_far.count(".")
+            place = order.place(int(name)).split(".")
+            own = place[above:]
+            if ".".join(place[: above + 1]) in stacked:
+                del own[1]  # its number
+            names[-1:] = own
+        elif isinstance(part, nn.Sequential):
             names += ["layers", name]
         elif so_far not in stacked:
             names.append(name)

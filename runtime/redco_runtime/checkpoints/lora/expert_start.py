@@ -46,21 +46,21 @@ class Frozen(start.Frozen):
     read = staticmethod(read_expert_adapter)
 
 
-def _experts(table: Mapping[str, Tensor], like: Shapes) -> Iterator[tuple[str, str, int, int]]:
-    """Yield (kernel, the name of its tensors, layers, experts) of each that has an adapter."""
-    for name, layers in stored_layers(table).items():
-        if name.count("{}") > 1 and layers[0] + A in like:
-            yield layers[0].rpartition("/")[2], name, *like[layers[0] + A].shape[:2]
+def _experts(table: Mapping[str, Tensor], like: Shapes) -> Iterator[tuple[str, Tensor, int, int]]:
+    """Yield (kernel, its tensors, layers, experts) of each that has an adapter."""
+    for whole, layers in stored_layers(table).items():
+        if whole.depth > 1 and layers[0] + A in like:
+            yield layers[0].rpartition("/")[2], whole, *like[layers[0] + A].shape[:2]
 
 
 def _by_expert(
-    rank: int, experts: list[tuple[str, str, int, int]], path: Path, tensors: Mapping[str, Any]
+    rank: int, experts: list[tuple[str, Tensor, int, int]], path: Path, tensors: Mapping[str, Any]
 ) -> Stored:
     """Return the tensors of a file, as if each expert had its own."""
     there, arrays = Stored(path, tensors), dict(tensors)
-    for kernel, name, L, E in experts:
-        own = PREFIX + name.removesuffix("weight")
-        for layer in range(L):
+    for kernel, whole, L, E in experts:
+        own = PREFIX + whole.name.removesuffix("weight")
+        for layer in range(whole.first, whole.first + L * whole.step, whole.step):
             as_one = _names(own.partition("{}")[0] + str(layer), kernel, there)
             if not as_one:
                 continue

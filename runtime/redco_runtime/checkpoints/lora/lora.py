@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +120,11 @@ class Lora(LoraSettings):
         shapes = {**shapes, **jax.eval_shape(self.merge, dict(shapes))}
         counts: dict[str, int] = {}
         rows: dict[str, tuple[Tensor, jax.Array]] = {}
-        for name, layers in stored_layers(table).items():
+        for stored, layers in stored_layers(table).items():
             parts = [layer for layer in layers if layer + A in parameters]
             if parts:
-                counts[name] = len(parts)
-                rows |= self._rows(name, layers, parts, parameters, shapes, table)
+                counts[stored.name] = len(parts)
+                rows |= self._rows(stored, layers, parts, parameters, shapes, table)
         whole = {p: x for p, x in parameters.items() if p.partition("/")[0] in saved}
         for path, x in whole.items():
             tensor = replace(table[path], name=PREFIX + table[path].name)
@@ -131,7 +132,7 @@ class Lora(LoraSettings):
         arrays = {path: array for path, (_, array) in rows.items()}
         tensors = Tensors(arrays, arrays, {path: tensor for path, (tensor, _) in rows.items()})
         transposed = any(not table[f"{layer}{KERNEL}"].order for layer in _adapted(parameters))
-        config = self._config(counts, [*stored_layers(table)])
+        config = self._config(counts, [x.name for x in stored_layers(table)])
         config |= {"fan_in_fan_out": transposed, "task_type": task or None}
         config["use_dora"] = any(path.endswith(M) for path in parameters)
         if whole:
@@ -149,7 +150,7 @@ class Lora(LoraSettings):
 
     def _rows(
         self,
-        name: str,
+        stored: Tensor,
         layers: list[str],
         parts: list[str],
         parameters: Arrays,
@@ -161,7 +162,8 @@ class Lora(LoraSettings):
         Where q, k and v are one tensor, the adapters of `parts` lie side by side in one of as many
         times the rank; a layer that has none gets zeros.
         """
-        R, stored = self.lora_rank, f"{PREFIX}{name.removesuffix('.weight')}"
+        R, one = self.lora_rank, partial(replace, stored)
+        name = f"{PREFIX}{stored.name.removesuffix('.weight')}"
         rows: dict[str, tuple[Tensor, jax.Array]] = {}
         for layer in layers:
             at = R * parts.index(layer) if layer in parts else 0
@@ -171,13 +173,13 @@ class Lora(LoraSettings):
                 a_shape, b_shape = (shapes[layer + end].shape for end in (A, B))
                 a = _cut(parameters[layer + A], a_shape)
                 b = b.at[..., at : at + R, :].set(_cut(parameters[layer + B], b_shape))
-                rows[layer + A] = Tensor(f"{stored}.lora_A.weight", (1, 0), (0, at, at + R)), a
+                rows[layer + A] = one(name=f"{name}.lora_A.weight", part=(0, at, at + R)), a
             part = (0, *where[1:]) if where else None
-            rows[layer + B] = Tensor(f"{stored}.lora_B.weight", (1, 0), part), b
+            rows[layer + B] = one(name=f"{name}.lora_B.weight", part=part), b
             if parts[0] + M in parameters:
                 length = _lengths(kernel_of(parameters, layer + M)) + parameters.get(layer + M, 0)
                 length = _cut(length, (*kernel[:-2], kernel[-1]))
-                rows[layer + M] = Tensor(f"{stored}.{LENGTHS}", (), part), length
+                rows[layer + M] = one(name=f"{name}.{LENGTHS}", order=(), part=part), length
         return rows
 
     def _config(self, counts: Mapping[str, int], names: Sequence[str]) -> dict[str, Any]:
@@ -207,11 +209,8 @@ class Lora(LoraSettings):
 def changes_of_lengths(adapter: Arrays, parameters: Arrays) -> dict[str, jax.Array]:
     """Return path -> how much longer columns are than in the model, of an adapter that has their lengths."""
     paths = [path for path in adapter if path.endswith(M)]
-
-    def change(length: jax.Array, kernel: jax.Array) -> jax.Array:
-        return length - _lengths(kernel)
-
-    return {p: jax.jit(change)(adapter[p], kernel_of(parameters, p)) for p in paths}
+    change = jax.jit(lambda length, kernel: length - _lengths(kernel))
+    return {p: change(adapter[p], kernel_of(parameters, p)) for p in paths}
 
 
 def kernel_of(parameters: Arrays, path: str) -> jax.Array:
@@ -256,12 +255,13 @@ def renamed(table: Mapping[str, Tensor], modules: Mapping[str, str]) -> dict[str
     return dict(table)
 
 
-def stored_layers(table: Mapping[str, Tensor]) -> dict[str, list[str]]:
-    """Return stored tensor -> the linear layers whose kernels are in it, in their order there."""
-    layers: dict[str, list[str]] = {}
+def stored_layers(table: Mapping[str, Tensor]) -> dict[Tensor, list[str]]:
+    """Return stored tensor, transposed -> the linear layers whose kernels are in it, in their order there."""
+    layers: dict[Tensor, list[str]] = {}
     for path, tensor in sorted(table.items(), key=lambda item: (item[1].part or (0, 0))[1]):
         if path.endswith(KERNEL):
-            layers.setdefault(tensor.name, []).append(path.removesuffix(KERNEL))
+            whole = Tensor(tensor.name, (1, 0), first=tensor.first, step=tensor.step)
+            layers.setdefault(whole, []).append(path.removesuffix(KERNEL))
     return layers
 
 

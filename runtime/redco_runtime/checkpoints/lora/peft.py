@@ -58,12 +58,12 @@ def read_adapter(
             if path not in apart:
                 keep(path, stored.read(name, ()).transpose(table[path].order or None))
             unused.remove(name)
-    for name, layers in stored_layers(table).items():
+    for whole, layers in stored_layers(table).items():
         adapted = [layer for layer in layers if layer + A in like]
         for number, layer in enumerate(adapted):
-            stack = like[layer + A].shape[: name.count("{}")]
-            wholes = [PREFIX + name.removesuffix("weight").format(*at) for at in np.ndindex(*stack)]
-            names = {end: [f"{one}lora_{end}.weight" for one in wholes] for end in "AB"}
+            stack = like[layer + A].shape[: whole.depth]
+            paths = [PREFIX + whole.name_at(at).removesuffix("weight") for at in np.ndindex(*stack)]
+            names = {end: [f"{one}lora_{end}.weight" for one in paths] for end in "AB"}
             if not unused & {*names["A"]} and number == 0:
                 break
             a, b = (np.stack([_tensor(stored, one) for one in names[end]]) for end in "AB")
@@ -76,7 +76,7 @@ def read_adapter(
             for end, x in ((A, a[:, own]), (B, b[:, rows, own])):
                 keep(layer + end, x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1]))
             if layer + M in like:
-                lengths = [one + LENGTHS for one in wholes]
+                lengths = [one + LENGTHS for one in paths]
                 unused -= {*lengths}
                 m = np.stack([_tensor(stored, one) for one in lengths])[:, rows]
                 keep(layer + M, m.reshape(*stack, -1))

@@ -1,0 +1,35 @@
+"""What programs of parts have in common that are of one class in model.py."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from torch import fx, nn
+
+from redco_new.pytorch.graph import is_leaf, own_path
+from redco_new.pytorch.merge import structure
+
+
+class Structures:
+    """The structure of each part's program, and of those that it calls.
+
+    numbers: whether programs that differ in numbers alone are of two structures
+    """
+
+    def __init__(
+        self, module: nn.Module, graphs: Mapping[str, fx.Graph], numbers: bool = False
+    ) -> None:
+        self._module, self._graphs, self._numbers = module, graphs, numbers
+        self._known: dict[str, Hashable] = {}
+
+    def of(self, path: str) -> Hashable:
+        """Return the structure of the part at a path."""
+        if path not in self._known:
+            if is_leaf(self._module, path):
+                part = self._module.get_submodule(own_path(path))
+                self._known[path] = (type(part), *([part.extra_repr()] * self._numbers))
+            else:
+                below = f"{path}.".removeprefix(".")
+                graph = self._graphs.get(path) or self._graphs[own_path(path)]
+                self._known[path] = structure(graph, lambda t: self.of(below + t), self._numbers)
+        return self._known[path]

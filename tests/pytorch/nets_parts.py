@@ -76,7 +76,7 @@ class Parts(nn.Module):
         self.first = Inner(config)
         self.mixed = Mixed(config)
         self.layers = nn.ModuleList(Deep(width, i) for i in range(2))
-        self.second = Inner(copy.deepcopy(config), 3 * width)
+        self.second = Inner(copy.deepcopy(config), 3 * width).to(torch.get_default_dtype())
 
     def forward(self, ids):
         x = self.words(ids) + self.places(ids.shape)

@@ -59,6 +59,8 @@ def test_a_tensor_of_one_number_is_that_number(made):
         ((-127, -63, -31), "1 - words"),
         ((2.0**300, 1.0, 2.0), None),  # and nothing that no float has
         ((72, 64, 128), "2 * (heads + width)"),
+        ((8**0.5, 3**0.5, 3**0.5), "(width / heads) ** 0.5"),
+        ((63, 31, 15), "words // 2 - 1"),  # the last bucket
         ((96, 72, 144), "3 * width"),  # and no float, whatever times that it is
     ],
 )

@@ -64,20 +64,29 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
 
 @contextmanager
 def without_fills() -> Iterator[None]:
-    """Leave parameters as they are while a module is made; a copy of one, as of layers that are cloned, is another one."""
+    """Leave parameters as they are while a module is made, casts too; a copy of one, as of layers that are cloned, is another one."""
     former = {name: getattr(init, name) for name in FILLS}
     for name in FILLS:
         setattr(init, name, lambda tensor, *_, **__: tensor)
+    cast, nn.Module._apply = nn.Module._apply, _apply_to_buffers  # type: ignore[method-assign]
     copies = {cls: cls.__deepcopy__ for cls in (torch.Tensor, nn.Parameter)}
     for cls in copies:
         cls.__deepcopy__ = _copied  # type: ignore[method-assign]
     try:
         yield
     finally:
+        nn.Module._apply = cast  # type: ignore[method-assign]
         for cls, copy in copies.items():
             cls.__deepcopy__ = copy  # type: ignore[method-assign]
         for name, function in former.items():
             setattr(init, name, function)
+
+
+def _apply_to_buffers(module: nn.Module, fn: Callable[..., Any], recurse: bool = True) -> nn.Module:
+    """Turn a module's buffers alone into others, cast or moved: a parameter of a program cannot be another one."""
+    for part in module.modules() if recurse else [module]:
+        part._buffers |= {name: fn(x) for name, x in part._buffers.items() if x is not None}
+    return module
 
 
 def _copied(x: torch.Tensor, memo: dict[int, Any]) -> Any:

@@ -324,6 +324,10 @@ class Search:
                     grouped |= set(group)
                     yield group
                     break
+            else:
+                if name[0] == "input":  # a text waits for a table of positions that is longer
+                    grouped |= set(groups[0])
+                    yield groups[0]
 
 
 def _lists(instance: Instance) -> dict[str, int]:

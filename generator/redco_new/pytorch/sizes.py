@@ -79,6 +79,7 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _with_several(number, one, scope)
     for a, b in permutations(scope, 2):
         yield from _logarithms(number, a, b)
+        yield from _times(number, a, b)
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
     for atom in (*scope, *quotients):
         yield from _squares(number, atom)
@@ -197,6 +198,7 @@ def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]
     wanted, base = number.values[0], atom.values[0]
     if not _are_whole(atom.values) or min(atom.values) < 4:
         return
+    yield f"{atom.text} // 2 - 1", [x // 2 - 1 for x in atom.values]  # the last of those before
     constant = round(wanted * (base // 2 - 1), 9)
     yield f"{constant!r} / ({atom.text} // 2 - 1)", [constant / (x // 2 - 1) for x in atom.values]
     power = round(math.log2(wanted) * base, 6) if wanted > 0 else 0.5
@@ -215,6 +217,16 @@ def _logarithms(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[fl
         text = f"{b.text} // {times}" if times > 1 else b.text
         pairs = zip(a.values, parts, strict=True)
         yield f"math.log({a.text} / ({text}))", [math.log(x / y) for x, y in pairs]
+
+
+def _times(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+    """Yield how many times a size is within another, and the root of that, as of what is scaled where a width becomes another one."""
+    if _are_whole(number.values) or not _are_whole((*a.values, *b.values)) or min(b.values) <= 0:
+        return
+    times = _zip(lambda x, y: x / y, a.values, b.values)
+    yield f"{a.text} / {b.text}", times
+    if min(times) > 0:
+        yield f"({a.text} / {b.text}) ** 0.5", [x**0.5 for x in times]
 
 
 def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:

@@ -112,7 +112,9 @@ def _of_config(
         inputs[CACHE] = Constant(False)
     return Subject(
         tuple(_ways(cls, inputs, call.method, texts, POSITIONS in takes, kind)),
-        partial(make_of_config, cls, attention=PLAIN, experts=PLAIN, logits=kind is not None),
+        partial(
+            make_of_config, cls, attention=PLAIN, experts=PLAIN, logits=texts or kind is not None
+        ),
         config_numbers(cls, arguments),
     )
 
@@ -126,14 +128,14 @@ def _ways(
     kind: Kind | None,
 ) -> Iterator[Way]:
     """Yield the ways to trace a class of transformers: with attention of our runtime, or with its own."""
-    make = partial(make_of_config, cls, logits=kind is not None, parts=kind is PAIRS)
+    make = partial(make_of_config, cls, logits=texts or kind is not None, parts=kind is PAIRS)
     plain, own = Call(inputs, method), partial(make, attention=PLAIN)
     note = f"{cls.__name__} has attention of its own: that is printed, and no kernel is used"
     if texts:
         places = {POSITIONS: replace(inputs[IDS], below=None, value=None)} if positions else {}
-        handed_on = partial(make_of_config, cls, mask=HANDED_ON)
+        handed_on = partial(make, mask=HANDED_ON)
         yield Way(handed_on, Call(inputs | places, method), True)
-        yield Way(partial(make_of_config, cls, mask=ONES), plain, True)
+        yield Way(partial(make, mask=ONES), plain, True)
         yield Way(partial(own, mask=ONES), plain, True, note)
         return
     yield Way(make, plain, kind=kind)

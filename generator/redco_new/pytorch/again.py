@@ -19,7 +19,7 @@ def part_again(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
     What has parameters stays one part: these are one.
     """
     same = Structures(traced.module, traced.graphs)
-    known: dict[str, list[tuple[object, str]]] = {}
+    kinds: dict[str, list[tuple[object, str]]] = {}
     parts: dict[str, str] = {}
     for path in traced.graphs:
         own = own_path(path)
@@ -29,7 +29,7 @@ def part_again(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
             True for _ in traced.module.get_submodule(own).parameters()
         ):
             continue
-        programs = known.setdefault(own, [(same.of(own), own)])
+        programs = kinds.setdefault(own, [(same.of(own), own)])
         place = next((x for program, x in programs if program == same.of(path)), "")
         if not place:
             place = f"{own}_{len(programs) + 1}"

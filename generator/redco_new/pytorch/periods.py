@@ -99,16 +99,16 @@ def _orders(traced: Traced) -> Iterator[tuple[Order, list[Call]]]:
         calls = _calls_in_turn(traced.graphs[owner], below, len(part))
         paths = [f"{path}.{i}" for i in range(len(part))]
         holder = traced.module.get_submodule(above)
-        taken = any(hasattr(holder, f"{x}_{name}") for x in ("first", "last"))
-        if not calls or taken or not may_stack(traced.module, paths, traced.graphs):
+        there = any(hasattr(holder, f"{x}_{name}") for x in ("first", "last"))
+        if not calls or there or not may_stack(traced.module, paths, traced.graphs):
             continue
         kinds = [
             (type(x), same.of(path), shapes_of(x)) for x, path in zip(part, paths, strict=True)
         ]
         carried = _carried(calls, kinds)
         rows = zip(kinds, calls, carried, strict=True)
-        if found := shortest([(kind, _without(call.args, i)) for kind, call, i in rows]):
-            before, length, times = found
+        if periods := shortest([(kind, _without(call.args, i)) for kind, call, i in rows]):
+            before, length, times = periods
             order = Order(path, before, length, times, len(part) - before - length * times)
             yield order, [Call(*one) for one in zip(calls, carried, strict=True)]
 
@@ -238,8 +238,8 @@ def _fold(calls: Sequence[Call], name: str) -> fx.Graph:
     every = [_without(call.node.args, call.carried) for call in calls]
     others = dict.fromkeys(x for row in every for x in row if isinstance(x, fx.Node))
     first, last = calls[0], calls[-1].node
-    given: list[Any] = [first.node.args[first.carried or 0], *others]
-    for node in given:
+    inputs: list[Any] = [first.node.args[first.carried or 0], *others]
+    for node in inputs:
         copies[node] = graph.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     for j, call in enumerate(calls):
@@ -248,7 +248,7 @@ def _fold(calls: Sequence[Call], name: str) -> fx.Graph:
     graph.output(copies[last])
     with last.graph.inserting_before(last):
         target = str(last.target).rpartition(f".{name}.")[0]
-        whole = last.graph.call_module(target, tuple(given))
+        whole = last.graph.call_module(target, tuple(inputs))
     whole.meta = dict(last.meta)
     last.replace_all_uses_with(whole)
     for call in reversed(calls):

@@ -20,16 +20,16 @@ class Structures:
         self, module: nn.Module, graphs: Mapping[str, fx.Graph], numbers: bool = False
     ) -> None:
         self._module, self._graphs, self._numbers = module, graphs, numbers
-        self._known: dict[str, Hashable] = {}
+        self._structures: dict[str, Hashable] = {}
 
     def of(self, path: str) -> Hashable:
         """Return the structure of the part at a path."""
-        if path not in self._known:
+        if path not in self._structures:
             if is_leaf(self._module, path):
                 part = self._module.get_submodule(own_path(path))
-                self._known[path] = (type(part), *([part.extra_repr()] * self._numbers))
+                self._structures[path] = (type(part), *([part.extra_repr()] * self._numbers))
             else:
                 below = f"{path}.".removeprefix(".")
                 graph = self._graphs.get(path) or self._graphs[own_path(path)]
-                self._known[path] = structure(graph, lambda t: self.of(below + t), self._numbers)
-        return self._known[path]
+                self._structures[path] = structure(graph, lambda t: self.of(below + t), self._numbers)
+        return self._structures[path]

@@ -51,7 +51,12 @@ REFUSED = [
         "44.6 GiB of each H100; on stage=8,model=8",
         "--zero 1",
     ),
-    ({"mesh": "stage=2,expert=2"}, "--mesh", "and not with expert=2: layers with", "leave one"),
+    (
+        {"mesh": "stage=2,expert=2"},
+        "--mesh",
+        "and not with expert=2: layers with",
+        "axis stage out",
+    ),
     ({"mesh": "stage=2,context=2"}, "--mesh", "and not with context=2: a", "--sequence-parallel"),
     *(
         ({"mesh": "stage=2", "recipe": recipe}, "--mesh", f"the recipe {recipe}", "lm or sft")
@@ -92,6 +97,10 @@ REFUSED = [
     ({"dropout": 0.1, "model": "llama"}, "--dropout", "without dropout", "those that have it"),
     ({"sequence_length": 64, "model": PICTURES}, "--sequence-length", "no texts", "leave it out"),
     ({"sequence_length": 4096}, "--sequence-length", "a table of 1024", "as many at most"),
+    (
+        {"model": "llama", "mesh": "context=8", "sequence_length": 1001},
+        *("--sequence-length", "8 equal parts of a text", "1000 or 1008"),
+    ),
 ]
 
 

@@ -1,16 +1,24 @@
 """Projects whose sizes do not divide by the devices, and what each device holds of them."""
 
 import re
+import shutil
 import sys
 
 import pytest
-from generated import make, run, texts
+from generated import make, metrics, run, texts
 from jax.sharding import PartitionSpec as P
 
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import CAUSAL
 from redco_new.project.create import create_project
 from redco_new.request import Request
+
+
+def test_texts_of_both_presets_are_cut_in_equal_parts():
+    request = Request.from_flags("my-project", "llama", mesh="context=3", context_attention="ring")
+    files, *_ = texts(request)
+    lengths = re.findall(r"sequence_length(?:: int ?)?=? ?=? ?(\d+)", files["my_project/config.py"])
+    assert lengths == ["4092", "132"]
 
 
 @pytest.mark.long
@@ -70,6 +78,29 @@ def test_layers_in_stages_change_nothing(model, tmp_path):
     folder = create_project(request, tmp_path)
     code, out, err = run(f"{sys.executable} -m pytest -q -k unsharded", folder)
     assert code == 0 and "2 passed" in out, out + err
+
+
+@pytest.mark.long
+def test_a_run_in_bfloat16_goes_on_in_another_number_of_stages(tmp_path):
+    """It learns what it would have, on more stages and on none."""
+    request = Request.from_flags("my-project", "llama", mesh="stage=4")
+    folder = create_project(request, tmp_path)
+    flags = "--preset tiny --dtype bfloat16 --steps 4 --save-every 2 --log-every 1 --workdir"
+
+    def losses(name, mesh):
+        program = f"{sys.executable} -m my_project.train {flags} {name} {mesh} --virtual-devices 4"
+        code, out, err = run(program, folder)
+        assert code == 0, out + err
+        return out + err, [row["loss"] for row in metrics(folder / name) if row["step"] > 2]
+
+    _, expected = losses("first", "")
+    shutil.rmtree(folder / "first/checkpoints/4")
+    (folder / "first/metrics.jsonl").unlink()
+    for mesh in ("stage=2,data=2", "data=4"):
+        shutil.copytree(folder / "first", folder / mesh)
+        out, found = losses(mesh, f"--mesh {mesh}")
+        assert "resuming from step 2" in out and len(found) == 2
+        assert found == pytest.approx(expected, rel=1e-3)
 
 
 PADDED = """

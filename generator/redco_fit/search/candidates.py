@@ -126,7 +126,10 @@ class Planner:
             program, causal = self._program(request)
             plan = plan_program(request, program)
         except RedcoError as error:
+            split = trial.sequence_parallel or {*RARE} & {*trial.mesh}
             if error.where in ("--shards", "--mesh", f"--context-attention {RING}"):
+                return None
+            if error.where == "--sequence-length" and split:  # which do not divide it
                 return None
             raise
         split = {

@@ -56,7 +56,7 @@ def read_family(request: Request, template: Template) -> Design:
     _check_ring(request, model)
     model = _with_length(request, model)
     model = with_stages(request, model, recipe)
-    length = _sequence_length(request, model)
+    length, recipe = _sequence_length(request, model), _with_tiny_length(request, recipe)
     if request.lora:
         recipe = recipe.adapted()
     _check_products(request, recipe)
@@ -125,12 +125,30 @@ def _with_length(request: Request, model: Model) -> Model:
     return replace(model, full=replace(full, sequence_length=length))
 
 
+def _parts_of_texts(request: Request) -> int:
+    """Return into how many parts of equal length the devices cut a text."""
+    parts = request.mesh.get(CONTEXT, 1)
+    parts *= 2 if request.context_attention == RING else 1  # a part from either end
+    return parts * (request.mesh[MODEL] if request.sequence_parallel else 1)
+
+
 def _sequence_length(request: Request, model: Model) -> int:
-    """Return the full model's tokens; a multiple of what splits them."""
-    length, shards = model.full.sequence_length, request.mesh.get(CONTEXT, 1)
-    shards *= 2 if request.context_attention == RING else 1  # a part from either end
-    shards *= request.mesh[MODEL] if request.sequence_parallel else 1
-    return length - length % shards
+    """Return the full model's tokens; a multiple of what splits them. Raises RedcoError where another number was asked for."""
+    length, parts = model.full.sequence_length, _parts_of_texts(request)
+    less = length - length % parts
+    if request.sequence_length and less < length:
+        what = f"{length}: {parts} equal parts of a text, which its mesh asks for, do not divide it"
+        raise RedcoError("--sequence-length", what, f"give {less or parts} or {less + parts}")
+    return less
+
+
+def _with_tiny_length(request: Request, recipe: Recipe) -> Recipe:
+    """Return the recipe, texts of whose preset tiny are a multiple of what splits them."""
+    data, parts = recipe.tiny.get("data", {}), _parts_of_texts(request)
+    if parts == 1 or "sequence_length" not in data:
+        return recipe
+    length = -(-data["sequence_length"] // parts) * parts
+    return replace(recipe, tiny={**recipe.tiny, "data": {**data, "sequence_length": length}})
 
 
 def _check_ring(request: Request, model: Model) -> None:

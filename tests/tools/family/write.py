@@ -14,12 +14,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from families.reference import reference
+from gguf.constants import MODEL_ARCH_NAMES
 
 from family.facts import Draft, draft
 from redco_new.errors import RedcoError
@@ -27,6 +29,7 @@ from redco_new.models import families
 from redco_new.render import assets
 
 MARK = "TODO"
+LIKE = 0.5  # how near two names of keys are, of those of difflib, that may be one
 KEYS, DEFAULTS, SIZES = "KEYS", "DEFAULTS", "SIZES"
 OWN = ("name", "title", "model_type", "architecture", "template", "model_class")
 FACTS, TESTS = Path(families.__path__[0]), Path(__file__).parents[2] / "families"
@@ -85,7 +88,9 @@ def print_facts(new: Draft) -> str:
         _print_defaults(new),
         *_marks(new, text),
         *(
-            [f"# {MARK}: gguf, where llama.cpp has it: {ast.unparse(gguf)} is its neighbour's"]
+            [
+                f"# {MARK}: {_gguf(new.theirs.kind.model_type)}; {ast.unparse(gguf)} is its neighbour's"
+            ]
             if gguf
             else []
         ),
@@ -149,10 +154,12 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
 
 def _print_keys(new: Draft) -> str:
     lines = [f"    {field!r}: {key!r}," for field, key in new.keys.items()]
-    lines += [
-        f"    # {MARK}: {field}: transformers' class has no {new.like.keys[field]}"
-        for field in new.without
-    ]
+    for field in new.without:
+        near = get_close_matches(new.like.keys[field], new.more, 1, LIKE)
+        may = f"; {near[0]} may be it" if near else ""
+        lines.append(
+            f"    # {MARK}: {field}: transformers' class has no {new.like.keys[field]}{may}"
+        )
     return "\n".join([f"{KEYS} = {{", *lines, "}"])
 
 
@@ -169,8 +176,21 @@ def _marks(new: Draft, text: str) -> list[str]:
     marks = [f"# {MARK}: {key}, which is read below, is no key of this class" for key in read]
     return [
         *marks,
-        *(f"# {MARK}: {key} is read nowhere: by a field, or by check_equal" for key in new.more),
+        *(
+            f"# {MARK}: {key} is read nowhere: by a field, or check_equal(config, {key}={new.theirs.defaults[key]!r})"
+            for key in new.more
+        ),
     ]
+
+
+def _gguf(model_type: str) -> str:
+    """Return what llama.cpp calls a kind of model, for people."""
+    names = [
+        x for x in MODEL_ARCH_NAMES.values() if x.replace("-", "") == re.sub("[_-]", "", model_type)
+    ]
+    return (
+        f"gguf={names[0]!r} of llama.cpp" if names else "no gguf: llama.cpp has none of that name"
+    )
 
 
 def _print_sizes(new: Draft) -> str:

@@ -67,6 +67,18 @@ class Deep(nn.Module):
         return torch.maximum(x + self.rate * self.fc(x), least)
 
 
+class Turn(nn.Module):
+    """Has a program for each kind of layers, and stores nothing."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.slow_scale = nn.Buffer(torch.arange(width) / 100, persistent=False)
+        self.fast_scale = nn.Buffer(torch.arange(width) / 10, persistent=False)
+
+    def forward(self, x, kind):
+        return x * torch.cos(getattr(self, f"{kind}_scale"))
+
+
 class Parts(nn.Module):
     def __init__(self, words=48, width=32, inner=64, kernel=4):
         super().__init__()
@@ -77,13 +89,14 @@ class Parts(nn.Module):
         self.mixed = Mixed(config)
         self.layers = nn.ModuleList(Deep(width, i) for i in range(2))
         self.second = Inner(copy.deepcopy(config), 3 * width).to(torch.get_default_dtype())
+        self.turn = Turn(width)
 
     def forward(self, ids):
         x = self.words(ids) + self.places(ids.shape)
         x = self.mixed(self.first(x))
         for layer in self.layers:
             x = layer(x)
-        return self.second(x)
+        return self.turn(self.second(x), "slow") + self.turn(x, "fast")[:, [-1]]
 
 
 class Decay(nn.Module):

@@ -50,6 +50,12 @@ def test_a_tensor_of_one_number_is_that_number(made):
     assert "least = jnp.full((), -0.5, self.dtype)\n" in made.source
 
 
+def test_a_part_that_is_called_by_two_programs_is_there_twice(made):
+    assert "self.turn = Turn(config.width, " in made.source
+    assert "self.turn_2 = Turn2(config.width, " in made.source
+    assert "self.turn(self.second(x)) + self.turn_2(x)[:, -1:]" in made.source  # a list of one
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

@@ -11,7 +11,8 @@ import torch
 from torch import fx, nn
 from torch.nn import init
 
-from redco_new.pytorch.graph import clean, say_number
+from redco_new.pytorch.constants import say_number
+from redco_new.pytorch.graph import clean
 from redco_new.pytorch.leaves import LEAVES
 
 # What all functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.

@@ -9,6 +9,7 @@ from torch import nn
 
 from redco_new.pytorch.graph import is_function, is_leaf, own_path
 from redco_new.pytorch.kinds import Kind
+from redco_new.pytorch.merge import structure
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.one_class import OneClass
 from redco_new.pytorch.printed_class import Printed, Probe
@@ -67,7 +68,19 @@ class Classes:
 
     def key(self, path: str) -> Hashable:
         """Return what parts of one class have in common."""
-        return type(self.part(path)), self.structure(path)
+        return type(self.part(path)), self.structure(path), self._tables(path)
+
+    def _tables(self, path: str) -> Hashable:
+        """Return the structure of how buffers are computed that a part reads, and those that it calls: two kinds of layers may have other ones."""
+        below = f"{path}.".removeprefix(".")
+        read = [
+            f"{own_path(other)}.{node.target}".removeprefix(".")
+            for other, graph in self.graphs.items()
+            if f"{other}.".startswith(below)
+            for node in graph.find_nodes(op="get_attr")
+        ]
+        tables = self.probes[0].buffers
+        return tuple(structure(tables[name], str) for name in read if name in tables)
 
     def structure(self, path: str) -> Hashable:
         """Return the structure of a part's program, and of those that it calls."""

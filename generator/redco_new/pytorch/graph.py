@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorDeviceMismatchError
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
+from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
@@ -71,7 +72,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     # Of nn.TransformerEncoder: kernels that have no program.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with _silence(), _tensors_of_numbers():
+        with _silence(), numbers_as_steps():
             exported = _export(module, inputs)
             exported = exported.run_decompositions({})
             parts = torch.export.unflatten(exported)
@@ -106,35 +107,6 @@ def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.Export
     except FakeTensorDeviceMismatchError:
         with torch.device("meta"):
             return torch.export.export(module, (), dict(inputs), strict=False)
-
-
-@contextmanager
-def _tensors_of_numbers() -> Iterator[None]:
-    """Make a tensor of one number by a step of the program: as a constant, on the meta device, it has no value."""
-    former = torch.tensor
-
-    def tensor(data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> torch.Tensor:
-        if not isinstance(data, bool | int | float):
-            return former(data, dtype=dtype, device=device, **rest)
-        return torch.full((), data, dtype=dtype, device=device)
-
-    torch.tensor = tensor  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        torch.tensor = former
-
-
-def say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:
-    """Put a number in the place of a constant that is one, which sizes of the class may say."""
-    if constant.ndim or isinstance(constant, FakeTensor):
-        return
-    with graph.inserting_before(node):
-        number = graph.call_function(
-            torch.ops.aten.scalar_tensor.default, (constant.item(),), {"dtype": constant.dtype}
-        )
-    number.meta = {"val": constant.to("meta")} | node.meta
-    node.replace_all_uses_with(number)
 
 
 def access(whole: nn.Module, path: str) -> str:

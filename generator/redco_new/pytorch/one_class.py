@@ -14,13 +14,14 @@ from redco_new.pytorch.body import Body
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.graph import is_leaf, own_path
+from redco_new.pytorch.inputs import name_inputs, order_of_inputs
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.layers import can_stack, have_places, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
 from redco_new.pytorch.notes import NOISE
-from redco_new.pytorch.names import input_names, output_names
+from redco_new.pytorch.names import output_names
 from redco_new.pytorch.outputs import nest
 from redco_new.pytorch.pairs import split_at_encoder
 from redco_new.pytorch.periods import Period
@@ -30,8 +31,6 @@ from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.texts import DECODED, HIDDEN, NAMES, TextMethods, split_at_head
 from redco_new.pytorch.variables import attributes_in
-
-EMBEDS = "inputs_embeds"  # what transformers calls the input of its first layer
 
 
 class OneClass:
@@ -93,17 +92,8 @@ class OneClass:
         return Printed(*shown, "rngs" in text, sizes=body.sizes, methods=methods)
 
     def _input_order(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the order of a part's inputs: as its forward has them, where that is clear; what attends last."""
-        if not self.path:
-            return tuple(range(len(names)))
-        theirs = [p for p in inspect.signature(type(self.part).forward).parameters if p != "self"]
-
-        def place(i: int) -> tuple[int, str]:
-            if names[i] == "attend":
-                return len(theirs) + 1, ""
-            return theirs.index(names[i]) if names[i] in theirs else len(theirs), names[i]
-
-        return tuple(sorted(range(len(names)), key=place))
+        """Return the order in which a part takes its inputs; the whole takes them as it is called."""
+        return order_of_inputs(self.part, names) if self.path else tuple(range(len(names)))
 
     def _docstring(self) -> str:
         """Return where the class of PyTorch is."""
@@ -193,31 +183,9 @@ class OneClass:
 
     def _inputs(self, nodes: Sequence[Node]) -> list[str]:
         """Return names of the program's inputs: those of the class's own forward where that is clear."""
-        own = [n.target for n in nodes if n.kind == "input"]
         if not self.path:
-            return [self._printed_name(name) for name in own]
-        places = [n for n in self.graph(*self.rows[0]).nodes if n.op == "placeholder"]
-        parameters = [
-            p for p in inspect.signature(type(self.part).forward).parameters if p != "self"
-        ]
-        theirs = input_names(self.rows[0][0].traced.graphs, self.path)
-        if len(own) == 1 and parameters and not places[0].meta.get("attend"):
-            return theirs if theirs[0] in parameters else parameters[:1]
-        pairs = zip(places, theirs, strict=True)
-        strangers = [x for node, x in pairs if x not in parameters and not node.meta.get("attend")]
-        names: list[str] = []
-        for node, name in zip(places, theirs, strict=True):
-            if node.meta.get("attend"):
-                names.append("attend")
-                continue
-            unnamed = not name or name == EMBEDS and EMBEDS not in parameters
-            if (unnamed or strangers == [name]) and parameters and parameters[0] not in theirs:
-                name = parameters[0]  # what all layers have, whatever the first one's caller says
-            base, number = name or "x", 1
-            while (base if number == 1 else f"{base}_{number}") in names:
-                number += 1
-            names.append(base if number == 1 else f"{base}_{number}")
-        return names
+            return [self._printed_name(n.target) for n in nodes if n.kind == "input"]
+        return name_inputs(self.part, self.rows[0][0].traced.graphs, self.path)
 
     def _printed_name(self, name: str) -> str:
         """Return what an input of the whole is called in model.py."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from types import MethodType
 from typing import Any
 
 import torch
@@ -71,7 +72,7 @@ def make_of_config(
     if parts:
         module.forward = _by_parts(module)
     if logits:
-        module.forward = _with_logits(module.forward)
+        module.forward = MethodType(_with_logits(module.forward), module)
     return module
 
 
@@ -97,11 +98,13 @@ def find_encoder(module: Any) -> nn.Module:
 
 
 def _with_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a forward that gives logits, and nothing else."""
+    """Return a forward that gives logits, and nothing else; of a copy of the module, that copy's."""
+    function = getattr(forward, "__func__", None)
 
-    @functools.wraps(forward)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)["logits"]
+    @functools.wraps(function or forward)
+    def wrapped(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        own = (self,) if function else ()
+        return (function or forward)(*own, *args, **kwargs)["logits"]
 
     return wrapped
 

@@ -31,5 +31,7 @@ class Structures:
             else:
                 below = f"{path}.".removeprefix(".")
                 graph = self._graphs.get(path) or self._graphs[own_path(path)]
-                self._structures[path] = structure(graph, lambda t: self.of(below + t), self._numbers)
+                self._structures[path] = structure(
+                    graph, lambda t: self.of(below + t), self._numbers
+                )
         return self._structures[path]

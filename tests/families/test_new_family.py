@@ -100,7 +100,10 @@ def test_templates_are_written_where_tensors_differ():
     assert [*files] == ["olmo.py", "model.py.jinja", "weights.py.jinja", "test_olmo.py"]
     assert "it has not: model.layers.{}.input_layernorm.weight" in files["weights.py.jinja"]
     assert "TODO: mlp_bias, which is read below, is no key of this class" in files["olmo.py"]
-    assert "TODO: gguf='olmo2' of llama.cpp" in files["olmo.py"] and "gguf=Gguf" not in files["olmo.py"]
+    assert (
+        "TODO: gguf='olmo2' of llama.cpp" in files["olmo.py"]
+        and "gguf=Gguf" not in files["olmo.py"]
+    )
 
 
 def test_no_mark_is_left():

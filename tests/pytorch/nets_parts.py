@@ -122,3 +122,49 @@ class Decay(nn.Module):
             states.append(state * self.weight)
             most[:, i] = largest
         return torch.stack(states, dim=-1).mT + most, state
+
+
+class Settings:
+    def __init__(self, width=32, words=40, rate=1.5):
+        self.width, self.words, self.rate = width, words, rate
+
+
+SETTINGS = Settings()
+
+
+class Padded(nn.Module):
+    """Pads as its stride needs: a number that no size says, and that is another one of each."""
+
+    def __init__(self, width, stride):
+        super().__init__()
+        self.conv = nn.Conv1d(width, width, 3, stride)
+
+    def forward(self, x):
+        (stride,) = self.conv.stride
+        return self.conv(F.pad(x, (1, {1: 3, 2: 7, 3: 4}[stride])))
+
+
+class Graphs(nn.Module):
+    """Is made of one object, and adds what edges bring to nodes."""
+
+    def __init__(self, config=SETTINGS):
+        super().__init__()
+        inner = int(config.width * config.rate)
+        self.bag = nn.EmbeddingBag(config.words, config.width, mode="mean")
+        self.fc = nn.ModuleDict({"up": nn.Linear(config.width, inner), "act": nn.ReLU()})
+        self.down = nn.Linear(inner, config.width)
+        self.pads = nn.ModuleList(Padded(config.width, stride) for stride in (1, 2, 3))
+
+    def forward(self, nodes, edges):
+        x = self.bag(nodes.flatten(0, 1)).unflatten(0, nodes.shape[:2])
+        source, target = edges[:, 0], edges[:, 1]
+        rows = x.gather(1, source[..., None].expand(-1, -1, x.shape[-1]))
+        x = x.scatter_add(1, target[..., None].expand_as(rows), rows)
+        x = x.index_add(1, source[0, :1], rows[:, :1])
+        x = self.down(self.fc.act(self.fc.up(x))).mT
+        for pad in self.pads:
+            x = pad(x)
+        return (
+            F.huber_loss(x, x.flip(-1), reduction="none")
+            + F.cosine_similarity(x, x.roll(1, 1)).sum()
+        )

@@ -62,18 +62,21 @@ def test_a_part_that_is_called_by_two_programs_is_there_twice(made):
         ((-9.21 / 15, -9.21 / 11, -9.21 / 23), "-9.21 / (width // 2 - 1)"),  # waves of positions
         ((0.25, 0.5, 2**-0.5), "2 ** (-8 / heads)"),  # slopes of heads
         ((math.log(16), math.log(6), math.log(6)), "math.log(width / (heads // 2))"),  # of buckets
-        ((-127, -63, -31), "1 - words"),
+        ((-127, -63, -23), "1 - words"),
         ((2.0**300, 1.0, 2.0), None),  # and nothing that no float has
         ((72, 64, 128), "2 * (heads + width)"),
         ((8**0.5, 3**0.5, 3**0.5), "(width / heads) ** 0.5"),
-        ((63, 31, 15), "words // 2 - 1"),  # the last bucket
+        ((63, 31, 11), "words // 2 - 1"),  # the last bucket
+        ((4, 2, 1), "max(1, words // width)"),  # of groups, one at the least
+        ((12, 19, 76), "int(heads * share)"),  # of a width within
+        ((51, 38, 76), "int(16 * share)"),
         ((96, 72, 144), "3 * width"),  # and no float, whatever times that it is
     ],
 )
 def test_a_number_of_positions_is_said_by_sizes(values, text):
     from redco_new.pytorch.sizes import Atom, Number, express
 
-    sizes = {"heads": (4, 8, 16), "width": (32, 24, 48), "words": (128, 64, 32)}
+    sizes = {"heads": (4, 8, 16), "width": (32, 24, 48), "words": (128, 64, 24)}
     scope = [Atom("share", (3.2, 2.4, 4.8)), *(Atom(name, x) for name, x in sizes.items())]
     assert express(Number(values), scope) == text
 
@@ -90,3 +93,28 @@ def test_a_dim_that_is_another_one_each_time_has_a_letter_of_its_own():
         {"B": 2, "S": 12, "T": 3},
         {"B": 3, "S": 14, "T": 5},
     ]
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", "nets_parts.py:Graphs", Path(__file__).parent)
+    inputs = {"nodes": Input((8, 3), "int32", 40), "edges": Input((2, 12), "int32", 8)}
+    return print_class(reference, "--config", {}, Call(inputs))
+
+
+def test_numbers_of_an_object_are_fields(graphs):
+    fields = {field.name: field.argument for field in graphs.fields}
+    assert fields == {name: f"config.{name}" for name in ("width", "words", "rate")} | {"dtype": ""}
+    assert "int(config.width * config.rate)" in graphs.source
+
+
+def test_what_no_rule_prints_is_what_pytorch_makes_it_of(graphs):
+    assert "huber" not in graphs.source and "cosine" not in graphs.source
+    assert "add_along(" in graphs.source and ".add(" in graphs.source
+
+
+def test_parts_by_whose_numbers_no_size_says_are_apart(graphs):
+    assert "class Padded(" in graphs.source and "class Padded2(" in graphs.source
+    assert '"act"' not in graphs.source

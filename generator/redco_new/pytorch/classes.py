@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from torch import nn
 
@@ -13,14 +14,18 @@ from redco_new.pytorch.merge import structure
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.one_class import OneClass
 from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.structures import Structures
 from redco_new.pytorch.ties import tied_names
+
+KINDS = 4  # into which the parts of one program are parted, by numbers
 
 
 class Classes:
     """Print all classes of a program, the innermost first.
 
     inputs: that the whole takes, whether it reads them or not
+    lengths: path of a list -> how many parts it has, by a field
     texts: whether it is printed as a decoder of texts, where it is one
     kind: what else it is printed as
     """
@@ -29,6 +34,7 @@ class Classes:
         self,
         probes: Sequence[Probe],
         inputs: Sequence[str],
+        lengths: Mapping[str, Count],
         texts: bool = False,
         kind: Kind | None = None,
     ) -> None:
@@ -39,12 +45,10 @@ class Classes:
         self.imports: set[str] = set()
         self.notes: list[str] = []
         self.stacked: set[str] = set()  # lists whose parts are one, with stacked parameters
-        self.lengths: Mapping[str, Count] = (
-            {}
-        )  # path of a list -> how many parts it has, by a field
+        self.lengths = lengths
         self.remat = False  # whether layers are in a loop that the config says what to save of
         self.drops = any(map(_drops, self.module.modules()))
-        self._structures = Structures(self.module, self.graphs)
+        self.structures = Structures(self.module, self.graphs)
 
     @cached_property
     def groups(self) -> dict[Hashable, list[str]]:
@@ -84,7 +88,7 @@ class Classes:
 
     def structure(self, path: str) -> Hashable:
         """Return the structure of a part's program, and of those that it calls."""
-        return self._structures.of(path)
+        return self.structures.of(path)
 
     def read_above(self, path: str) -> set[str]:
         """Return what of a part, by paths below it, others than it read: as the encoder within a model that has it."""
@@ -106,6 +110,23 @@ class Classes:
                         read.setdefault(above, set()).add(".".join(names[i:]))
         return read
 
+    def _parted_by(self, path: str, values: Sequence[Hashable]) -> Mapping[str, Hashable]:
+        """Return marks of the instances of a class by a number that follows from no size, and is the same in all probes of each; {} where it parts none.
+
+        values: of the number, for each probe of each instance
+        """
+        paths, count = self.groups[self.key(path)], len(self.probes)
+        rows = [{*values[i : i + count]} for i in range(0, len(values), count)]
+        kinds = {x for row in rows for x in row}
+        if (
+            len(rows) < len(paths)
+            or any(len(row) > 1 for row in rows)
+            or not 1 < len(kinds) <= KINDS
+        ):
+            return {}
+        marks = {x: (self.structures.marks.get(x), *row) for x, row in zip(paths, rows, strict=True)}
+        return {**self.structures.marks, **marks}
+
     def note(self, text: str) -> None:
         """Add a line for the user, once."""
         if text not in self.notes:
@@ -115,7 +136,12 @@ class Classes:
         """Return the class of a part, printed."""
         key = self.key(path)
         if key not in self.printed:
-            printed = OneClass(self, self.groups[key]).print()
+            try:
+                printed = OneClass(self, self.groups[key]).print()
+            except Unsaid as error:
+                if marks := self._parted_by(path, error.values):
+                    raise Parted(marks) from error
+                raise
             count = sum(
                 other.name.rstrip("23456789") == printed.name for other in self.printed.values()
             )
@@ -123,6 +149,28 @@ class Classes:
             self.printed[key] = printed
             self.imports |= printed.imports
         return self.printed[key]
+
+
+class Parted(Exception):
+    """Say that instances of a class are to be printed apart.
+
+    marks: path of an instance -> what it has in common with those that it is printed with
+    """
+
+    def __init__(self, marks: Mapping[str, Hashable]) -> None:
+        self.structures.marks = marks
+
+
+def print_classes(*program: Any) -> tuple[Classes, Printed]:
+    """Return all classes of a program, and that of the whole. program: as Classes has it"""
+    marks: Mapping[str, Hashable] = {}
+    while True:
+        classes = Classes(*program)
+        classes.structures.marks = marks
+        try:
+            return classes, classes.of("")
+        except Parted as parted:
+            marks = parted.marks
 
 
 def _drops(part: nn.Module) -> bool:

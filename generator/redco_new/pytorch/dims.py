@@ -10,7 +10,7 @@ import torch
 
 from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.merge import Node
-from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
+from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.variables import Rename, unpack_shape
@@ -30,7 +30,7 @@ def number_text(number: Number, atoms: Sequence[Atom], outer: Sequence[Atom], dt
     text = express(number, atoms) or express(number, outer)
     if text is None:
         what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
-        raise UnlikeProgram("--model", what, OTHERWISE)
+        raise Unsaid("--model", what, number.values)
     if text in ("inf", "-inf"):
         return text.replace("inf", "jnp.inf")
     lowest = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,11 @@ from redco_new.errors import RedcoError
 from redco_new.own.find import Reference
 from redco_new.pytorch.again import part_again, with_copies
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
-from redco_new.pytorch.classes import Classes
+from redco_new.pytorch.classes import Classes, print_classes
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
-from redco_new.pytorch.fields import asked_fields, class_fields
+from redco_new.pytorch.fields import argument_of, asked_fields, class_fields
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
@@ -97,9 +97,14 @@ def draft_class(
     if any(len(x.shape) > 1 for x in way.call.inputs.values()):  # images as large as tables are
         searches.insert(1, (LEAST, False, False, True))
     own = not is_transformers(reference.value)
+    tried = list[Sequence[Setting]]()
     for search in searches + [(LEAST, False, True)] * own:
+        chosen = sizes(*search)
+        if chosen.settings in tried:
+            continue
+        tried.append(chosen.settings)
         try:
-            draft = _draft_of(reference, way, dtype, base, sizes(*search))
+            draft = _draft_of(reference, way, dtype, base, chosen)
         except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
             continue
@@ -123,24 +128,30 @@ def _draft_of(
     probes = [_probe(way, setting, one, fields, dims) for setting, one, dims in rows]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
-    classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts, way.kind)
     few = {
         size: _few_layers(way, small, size, paths, base, dtype) for size, paths in lengths.items()
     }
-    classes.lengths = {
+    counts = {
         path: _count(probes[0].traced, path, f"config.{size[-1]}")
         for size, paths in lengths.items()
         for path in paths
         if few[size]
     }
-    whole = classes.of("")
+    inputs = [key for key in call.inputs if key != MASK]
+    classes, whole = print_classes(probes, inputs, counts, way.texts, way.kind)
     for size, paths in lengths.items():
         if (
             few[size] and paths <= classes.stacked
         ):  # else it has no field: its parts are written out
             small = small.set((size,), few[size])
             fields.append(
-                Field(str(size[-1]), str(size[1]), "int", sizes.settings[0].get(size), few[size])
+                Field(
+                    str(size[-1]),
+                    argument_of(size),
+                    "int",
+                    sizes.settings[0].get(size),
+                    few[size],
+                )
             )
     if any(
         FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
@@ -212,7 +223,7 @@ def _probe(
     way: Way, setting: Setting, one: Made, fields: list[Field], dims: Mapping[str, int]
 ) -> Probe:
     instance, traced = one
-    sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
+    sizes = {f"config.{f.name}": setting.get(("model", *f.argument.split("."))) for f in fields}
     buffers: dict[str, fx.Graph] = {}
     if has_buffers(instance.module):
         traced_buffers = trace_buffers(lambda: way.make(setting.arguments))

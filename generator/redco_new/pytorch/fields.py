@@ -9,7 +9,7 @@ from redco_new.own.source import FLAGS
 from redco_new.pytorch.kinds import IMAGES, LABELS, PAIRS, PIXELS, Kind
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.refusal import refuse
-from redco_new.pytorch.setting import Setting
+from redco_new.pytorch.setting import Name, Setting
 
 # What begins a target, and what does where that is not said.
 START, STARTS = "decoder_start_token_id", ("bos_token_id", "pad_token_id")
@@ -18,19 +18,27 @@ START, STARTS = "decoder_start_token_id", ("bos_token_id", "pad_token_id")
 def class_fields(
     settings: Sequence[Setting], small: Setting, names: Mapping[str, str]
 ) -> list[Field]:
-    """Return the numbers of the config: arguments of the class that the probes could change.
+    """Return the numbers of the config: arguments of the class that the probes could change, or attributes of the one object among them.
 
     names: of arguments that are called otherwise there
     """
-    fields = []
-    for name in settings[0].names():
+    fields = list[Field]()
+    sizes = [name for name in settings[0].names() if name[0] == "model"]
+    several = len({name[1] for name in sizes if len(name) > 2}) > 1
+    for name in sizes:
         values = [setting.get(name) for setting in settings]
-        if name[0] == "model" and len(name) == 2 and len(set(values)) > 1:
-            argument = str(name[1])
-            field = f"model_{argument}" if argument in FLAGS else names.get(argument, argument)
-            kind = type(values[0]).__name__
-            fields.append(Field(field, argument, kind, values[0], small.get(name)))
+        if len(name) < (3 if several else 4) and len(set(values)) > 1:
+            key = str(name[-1])
+            field = f"model_{key}" if key in FLAGS else names.get(key, key)
+            if field not in {f.name for f in fields}:
+                kind = type(values[0]).__name__
+                fields.append(Field(field, argument_of(name), kind, values[0], small.get(name)))
     return fields
+
+
+def argument_of(name: Name) -> str:
+    """Return how a field says which argument it is: "width", or "config.width" of an object."""
+    return ".".join(map(str, name[1:]))
 
 
 def asked_fields(

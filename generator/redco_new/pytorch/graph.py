@@ -21,6 +21,7 @@ from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.constants import numbers_as_steps, say_number
+from redco_new.pytorch.decompose import decompose
 from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
@@ -74,7 +75,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     try:
         with _silence(), numbers_as_steps():
             exported = _export(module, inputs)
-            exported = exported.run_decompositions({})
+            exported = decompose(exported.run_decompositions({}))
             parts = torch.export.unflatten(exported)
     except Exception as error:  # whatever the class's own code raises
         raise _export_failure(module, error) from error

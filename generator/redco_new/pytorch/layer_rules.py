@@ -56,13 +56,18 @@ def _pool(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     body.use(f"from redco_runtime.nn.channels_first import {function}")
     parts = {"x": body.value(a["self"]), "window": _sizes(body, window)}
     text = f"{function}(x, window"
-    if plain(stride) != plain(window):
+    if _rows(stride) != _rows(window):
         text, parts = f"{text}, strides=strides", parts | {"strides": _sizes(body, stride)}
-    if any(plain(padding)):
+    if any(map(any, _rows(padding))):
         text, parts = f"{text}, padding=padding", parts | {"padding": _sizes(body, padding)}
     if plain(a.get("count_include_pad")) is False:
         text = f"{text}, count_padding=False"
     return fill(f"{text})", **parts)
+
+
+def _rows(items: list[Any]) -> list[tuple[int, ...]]:
+    """Return the values that each size has, of one that is the same in all programs just that."""
+    return [tuple(dict.fromkeys(getattr(x, "values", (x,)))) for x in items]
 
 
 def _of_rank(x: Any, rank: int) -> list[Any]:
@@ -126,7 +131,7 @@ def _convolve(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     parts = {key: body.value(a[name]) for key, name in (("x", "input"), ("weight", "weight"))}
     parts |= {"strides": _sizes(body, strides), "pads": ast.List(pads, ast.Load())}
     text = f"jax.lax.conv_general_dilated(x, weight, strides, pads, dimension_numbers={orders}"
-    if plain(dilation) != [1] * rank:
+    if {*_rows(dilation)} != {(1,)}:
         text, parts["dilation"] = f"{text}, rhs_dilation=dilation", _sizes(body, dilation)
     if plain(a["groups"]) != 1:
         text, parts["groups"] = f"{text}, feature_group_count=groups", body.value(a["groups"])
@@ -244,3 +249,20 @@ def _masked(body: Printer, mask: Node) -> tuple[str, ast.expr]:
 
 def _of_four_dims(x: ast.expr, rank: int) -> ast.expr:
     return x if rank == 4 else fill(f"x[{'None, ' * (4 - rank)}...]", x=x)
+
+
+@rule("embedding_bag")
+def _bag(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return the sums, means or maxima of rows of a table, of texts that are all as long."""
+    even = isinstance(a["offsets"], Node) and a["offsets"].target.startswith("arange")
+    weighed = isinstance(a.get("per_sample_weights"), Node)
+    row = plain(a.get("padding_idx"))
+    if not even or weighed or row not in (None, -1):
+        raise NotImplementedError("offsets, weights or a padding row")
+    name = ("sum", "mean", "max")[plain(a.get("mode", 0))]
+    places = [user for user in node.users if user.kind == "item"]
+    first = places[0].dims if places else None
+    assert first is not None and all(plain(x.arguments["1"]) == 0 for x in places)
+    parts = {"rows": fill("x[i]", x=body.value(a["weight"]), i=body.value(a["indices"]))}
+    shape = body.shape([first[0], Number((-1,) * len(first[0].values)), first[1]], None)
+    return fill(f"(jnp.{name}(rows.reshape(shape), axis=1),)", shape=sequence(shape), **parts)

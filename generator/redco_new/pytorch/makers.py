@@ -119,7 +119,12 @@ class Makers(Starts):
             count, one = self._stacked(path)
             return f"nnx.split_rngs(splits={count})(nnx.vmap(lambda rngs: {one}))(rngs)"
         if isinstance(part, nn.ModuleList | nn.ModuleDict):
-            items = [(name, self._maker(f"{path}.{name}")) for name in part._modules]
+            items = [(name, self._entry(f"{path}.{name}")) for name in part._modules]
+            items = [
+                (name, text)
+                for name, text in items
+                if text != "None" or isinstance(part, nn.ModuleList)
+            ]
             return self._list(path, items) if isinstance(part, nn.ModuleList) else show_dict(items)
         if isinstance(part, nn.Sequential):
             return (
@@ -135,6 +140,11 @@ class Makers(Starts):
         if printed.random:
             arguments.append("rngs=rngs")
         return f"{printed.name}({', '.join(arguments)})"
+
+    def _entry(self, path: str) -> str:
+        """Return Python of an entry of a list or a dict of parts; "None" of a function, which stands where it is called."""
+        whole = f"{self._own.path}.{path}".removeprefix(".")
+        return "None" if is_function(self._classes.module, whole) else self._maker(path)
 
     def _is_read(self, path: str) -> bool:
         return any(f"{target}.".startswith(f"{path}.") for target in self._targets)

@@ -19,6 +19,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "bitwise_not": "~self",
     "bitwise_or": "self | other",
     "bitwise_xor": "self ^ other",
+    "atan2": "jnp.arctan2(self, other)",
     "ceil": "jnp.ceil(self)",
     "clamp": ("jnp.maximum(self, min)", "jnp.minimum(self, max)", "jnp.clip(self, min, max)"),
     "clamp_max": "jnp.minimum(self, max)",
@@ -131,6 +132,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
     # shapes and places
     "cat": "jnp.concatenate(tensors, axis=dim)",
     "concat": "jnp.concatenate(tensors, axis=dim)",
+    "broadcast_tensors": "jnp.broadcast_arrays(*tensors)",
     "concatenate": "jnp.concatenate(tensors, axis=dim)",
     "expand_as": "jnp.broadcast_to(self, other.shape)",
     "flip": "jnp.flip(self, axis=dims)",

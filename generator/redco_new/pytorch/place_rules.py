@@ -107,3 +107,28 @@ def _put_one(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     at = fill("x.at", x=body.value(a["self"]))
     whole = ast.Subscript(at, place.slice, ast.Load())
     return fill("place.set(y)", place=whole, y=body.value(a["src"]))
+
+
+@rule("index_put", "index_copy", "index_add", "index_fill")
+def _put_many(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return an array with others at some of its places, or added there."""
+    if plain(a.get("alpha", 1)) != 1:
+        raise NotImplementedError("alpha")
+    added = node.target.startswith("index_add") or plain(a.get("accumulate", False))
+    y = next(a[name] for name in ("values", "source", "value") if name in a)
+    at = fill("x.at", x=body.value(a["self"]))
+    if "indices" in a:
+        items = [ast.Slice() if x is None else body.value(x) for x in a["indices"]]
+        index = items[0] if len(items) == 1 else sequence(items)
+        place: ast.expr = ast.Subscript(at, index, ast.Load())
+    else:
+        place = _subscript(at, plain(a["dim"]), body.value(a["index"]), a["self"])
+    text = "place.add(y)" if added else "place.set(y)"
+    return fill(text, place=place, y=body.value(y))
+
+
+@rule("scatter_add")
+def _add_along(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    body.use("from redco_runtime.nn.places import add_along")
+    names = {"x": "self", "index": "index", "y": "src", "dim": "dim"}
+    return fill("add_along(x, index, y, dim)", **{k: body.value(a[v]) for k, v in names.items()})

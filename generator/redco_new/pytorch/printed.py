@@ -14,7 +14,7 @@ class Field:
     """A field of the printed model's config.
 
     name: in the config, and on the command line
-    argument: of the class's constructor; for a config class of transformers, its attribute
+    argument: of the class's constructor, "config.width" of an object that it is given; for a config class of transformers, its attribute
     annotation: its type, as Python
     value: what the user asked for
     small: what the gate made the class with, and the preset tiny has

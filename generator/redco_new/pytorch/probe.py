@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.overrides import TorchFunctionMode
-from torch._export.utils import _compiling_state_context
 
 from redco_new.own.call import Call
-from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.setting import BATCHES, TORCH, Name, Setting
+from redco_new.pytorch.trial import Trial
 
 # A size is instance smaller for the gate and for tests, if it is at least so large, to no less than LEAST.
 LARGE, LEAST = 64, 32
 FEW = 8  # a size below it may be a count, of which there is another program for each
+PATIENCE = (
+    4  # values of a size by which the class calls something else, after which one of them is taken
+)
 FIRST = 8  # positions that a table may have before that of a text's first token
 
 
@@ -57,23 +55,6 @@ def find_sizes(
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
     return Sizes(settings + [small] * (small != search.base), small, search.lengths())
-
-
-class Calls(TorchFunctionMode):
-    """Record the names of what is called, meanwhile."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def enter(self, part: nn.Module, _: Any) -> None:
-        self.names.append(type(part).__name__)
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self.names.append(getattr(function, "__name__", str(function)))
-        return function(*args, **(kwargs or {}))
 
 
 @dataclass
@@ -148,7 +129,7 @@ class Search:
                 changed = setting
                 for x, value in zip(pair, values, strict=True):
                     changed = changed.set((x,), value)
-                if self._works(changed, pair):
+                if self._trial.compare(changed) == "same":
                     setting = changed
                     self.paired.add(pair)
                     break
@@ -164,13 +145,10 @@ class Search:
         """Return the arguments that say how many parts lists have: name -> paths of those lists."""
         names = {n for group in self.structural for n in group if type(self.base.get(n)) is int}
         lists: dict[Name, set[str]] = {}
-        before = _lists(self._base_instance)
+        before = self._trial.lists(self.base)
         for name in sorted(names, key=str):
             value = self.base.get(name)
-            longer = self.base.set((name,), value + 1)
-            try:
-                after = _lists(construct(partial(self.make, longer.arguments)))
-            except Exception:  # whatever the user's own code raises
+            if not (after := self._trial.lists(self.base.set((name,), value + 1))):
                 continue
             changed = {path for path in before if after.get(path) != before[path]}
             if changed and all((before[p], after.get(p)) == (value, value + 1) for p in changed):
@@ -248,62 +226,31 @@ class Search:
         return False
 
     def _first(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> Setting:
-        """Return the setting with the first of other values that the class takes, of the same parts."""
-        for value in values:
-            if names in self.structural:
-                break
-            changed = setting.set(names, value)
-            if self._works(changed, names):
-                return changed
-        return setting
+        """Return the setting with the first of other values that the class takes, of the same parts.
 
-    def _works(self, setting: Setting, names: tuple[Name, ...]) -> bool:
-        """Return whether the class can be instance and called, and has the same parts."""
-        try:
-            with warnings.catch_warnings(), torch.no_grad():
-                warnings.simplefilter("ignore")
-                instance = construct(lambda: self.make(setting.arguments))
-                if _parts(instance) != self._shape:
-                    self.structural.add(names)
-                    return False
-                calls = self._calls(instance, setting)
-                if calls and calls != self._base_calls and all(x[0] == "model" for x in names):
-                    self.structural.add(names)  # as of layers that share one's parameters
-                    return False
-                return bool(calls)
-        except Exception:  # whatever the user's own code raises
-            return False
-
-    def _calls(self, instance: Instance, setting: Setting) -> list[str]:
-        """Return what a call of the class calls, one after the other: its parts, and what its author has of torch; [] where it cannot be called.
-
-        Its own new tensors lie on one device or the other where it says none.
+        By which it calls the same, if there is one: sizes of the class that others do not are structural; of an input,
+        that say how much is padded, whatever the class takes.
         """
-        for device in ("cpu", "meta"):
-            calls = Calls()
-            hook = register_module_forward_pre_hook(calls.enter)
-            try:
-                # As torch.export calls it, it asks for no values.
-                with _compiling_state_context(), torch.device(device), calls:
-                    instance.module(**setting.arrays(self.call))
-                return calls.names
-            except Exception:  # whatever the user's own code raises
-                continue
-            finally:
-                hook.remove()
-        return []
+        others: list[Setting] = []
+        for value in [] if names in self.structural else values:
+            changed = setting.set(names, value)
+            result = self._trial.compare(changed)
+            if result == "same":
+                return changed
+            if result == "calls":
+                others.append(changed)
+            if result == "parts" or len(others) == PATIENCE:
+                break
+        else:
+            result = "calls" if others else ""
+        if result == "parts" or result and all(name[0] == "model" for name in names):
+            self.structural.add(names)  # as of layers that share one's parameters
+            return setting
+        return others[0] if others else setting
 
     @cached_property
-    def _base_instance(self) -> Instance:
-        return construct(lambda: self.make(self.base.arguments))
-
-    @cached_property
-    def _shape(self) -> list[Any]:
-        return _parts(self._base_instance)
-
-    @cached_property
-    def _base_calls(self) -> list[str]:
-        return self._calls(self._base_instance, self.base)
+    def _trial(self) -> Trial:
+        return Trial(self.make, self.call, self.base)
 
     def _groups(self, setting: Setting) -> Iterator[tuple[Name, ...]]:
         """Yield the sizes that change together: arguments that are dims of inputs with these."""
@@ -330,16 +277,6 @@ class Search:
                     yield groups[0]
 
 
-def _lists(instance: Instance) -> dict[str, int]:
-    """Return how many parts each list has."""
-    parts = instance.module.named_modules()
-    return {path: len(part) for path, part in parts if isinstance(part, nn.ModuleList)}
-
-
 def _stays(name: Name, value: float) -> bool:
     """Return whether a size may be what the program itself follows from: a dim of an input, a count or a place of parts."""
     return name[0] == "input" or value < FEW
-
-
-def _parts(instance: Instance) -> list[Any]:
-    return [(path, type(part)) for path, part in instance.module.named_modules()]

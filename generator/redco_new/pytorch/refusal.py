@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from redco_new.errors import RedcoError
 
@@ -44,6 +46,17 @@ def refuse(where: str, what: str, todo: str = OTHERWISE) -> RedcoError:
 
 class UnlikeProgram(RedcoError):
     """The program of a class is another one for other sizes, or has a number that does not follow from them."""
+
+
+class Unsaid(UnlikeProgram):
+    """A program has a number that follows from no size.
+
+    values: of the number, for each probe of each instance of its class
+    """
+
+    def __init__(self, where: str, what: str, values: Sequence[Any]) -> None:
+        super().__init__(where, what, OTHERWISE)
+        self.values = tuple(values)
 
 
 class Differs(RedcoError):

@@ -233,13 +233,6 @@ def _grid(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return ast.Call(parse("jnp.meshgrid"), arrays, said)
 
 
-@rule("cosine_similarity")
-def _cosine(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    body.use("from optax import cosine_similarity")
-    parts = {key: body.value(a[key]) for key in ("x1", "x2", "dim", "eps")}
-    return fill("cosine_similarity(x1, x2, eps, dim)", **parts)
-
-
 @rule("repeat")
 def _tile(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     repeats = sequence([body.value(x) for x in a["repeats"]])

@@ -65,6 +65,7 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     about as often as not, among so many pairs.
     """
     scope = _distinct(scope)
+    rates = [atom for atom in scope if not _are_whole(atom.values)]
     if _are_whole(number.values):
         scope = [atom for atom in scope if _are_whole(atom.values)]
     yield from ((atom.text, list(atom.values)) for atom in scope)
@@ -72,6 +73,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
     pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
     yield from pairs
+    if _are_whole(number.values):
+        yield from _at_rates(number, scope, rates)
     for text, values in pairs:  # of queries and keys with values and gates
         for n in range(2, SEVERAL + 1) if _are_whole((*number.values, *values)) else ():
             yield f"{n} * ({text})", [n * x for x in values]
@@ -169,6 +172,18 @@ def _with_several(
             yield text, _zip(lambda x, y: x + y, one.values, multiple)
 
 
+def _at_rates(
+    number: Number, scope: Sequence[Atom], rates: Sequence[Atom]
+) -> Iterator[tuple[str, list[float]]]:
+    """Yield the whole part of sizes, or of a constant, times a rate: a width within."""
+    for rate in rates:
+        constant = round(number.values[0] / rate.values[0]) if rate.values[0] else 0
+        yield f"int({constant} * {rate.text})", [int(constant * x) for x in rate.values]
+        for atom in scope:
+            products = _zip(lambda x, y: x * y, atom.values, rate.values)
+            yield f"int({atom.text} * {rate.text})", [int(x) for x in products]
+
+
 def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     yield f"{a.text} * {b.text}", _zip(lambda x, y: x * y, a.values, b.values)
     yield f"{a.text} + {b.text}", _zip(lambda x, y: x + y, a.values, b.values)
@@ -176,7 +191,10 @@ def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
 
 def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     if all(isinstance(y, int) and y for y in b.values):
-        yield f"{a.text} // {b.text}", _zip(lambda x, y: x // y, a.values, b.values)
+        quotients = _zip(lambda x, y: x // y, a.values, b.values)
+        yield f"{a.text} // {b.text}", quotients
+        if 0 in quotients and _are_whole(a.values):  # of groups of a width, one at the least
+            yield f"max(1, {a.text} // {b.text})", [max(1, x) for x in quotients]
     yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
     if _are_whole(a.values) and all(isinstance(y, int) and y for y in b.values):  # up to chunks
         yield f"-{a.text} % {b.text}", _zip(lambda x, y: -x % y, a.values, b.values)

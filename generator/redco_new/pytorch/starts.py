@@ -12,7 +12,7 @@ from redco_new.pytorch.graph import own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import Leaf
 from redco_new.pytorch.notes import FROZEN
-from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
+from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.scope import Own, Parts
 from redco_new.pytorch.sizes import Number, express
 
@@ -49,7 +49,7 @@ class Starts:
         if text is None:
             where = f"{self._own.path}.{path}".strip(".")
             what = f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
-            raise UnlikeProgram(where, what, OTHERWISE)
+            raise Unsaid(where, what, values)
         return text
 
     def _own_parameters(

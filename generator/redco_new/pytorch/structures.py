@@ -20,6 +20,8 @@ class Structures:
         self, module: nn.Module, graphs: Mapping[str, fx.Graph], numbers: bool = False
     ) -> None:
         self._module, self._graphs, self._numbers = module, graphs, numbers
+        # Path of a part -> what it has in common with others of its program that it is printed with.
+        self.marks: Mapping[str, Hashable] = {}
         self._structures: dict[str, Hashable] = {}
 
     def of(self, path: str) -> Hashable:
@@ -31,7 +33,6 @@ class Structures:
             else:
                 below = f"{path}.".removeprefix(".")
                 graph = self._graphs.get(path) or self._graphs[own_path(path)]
-                self._structures[path] = structure(
-                    graph, lambda t: self.of(below + t), self._numbers
-                )
+                own = structure(graph, lambda t: self.of(below + t), self._numbers)
+                self._structures[path] = (own, self.marks.get(path))
         return self._structures[path]

@@ -12,7 +12,7 @@ from redco_new.pytorch.dims import number_text
 from redco_new.pytorch.dtypes import COMPUTE, DTYPES, cast
 from redco_new.pytorch.expressions import parse, sequence
 from redco_new.pytorch.merge import Default, Node
-from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
+from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.sizes import Atom, Number, exactly, express
 
@@ -65,7 +65,9 @@ class Values:
         if None in texts:
             rows = [getattr(size, "values", size) for size in sizes]
             what = f"a shape, {rows}, follows from no size of the class"
-            raise UnlikeProgram("--model", what, OTHERWISE)
+            raise Unsaid(
+                "--model", what, [*zip(*(x for x in rows if isinstance(x, tuple)), strict=True)]
+            )
         return [parse(text) for text in texts if text is not None]
 
     def stored(self, node: Node) -> ast.expr:

@@ -1,0 +1,69 @@
+"""Operations that no rule prints, as others that PyTorch makes them of: losses, norms and distances, for instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
+from torch.export import ExportedProgram, default_decompositions
+
+from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
+from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.operators import RULES
+from redco_new.pytorch.rules import FUNCTIONS
+
+ROUNDS = 6  # a loss is made of another one, and that of a logarithm
+# What graph.py, attention.py and body.py print, or take out; a mask that selects rows has no shape.
+OTHERS = {
+    "_assert_scalar", "_assert_tensor_metadata", "alias", "clone", "contiguous", "copy", "copy_", "detach", "detach_",
+    "dropout", "lift_fresh", "lift_fresh_copy", "masked_select", "native_dropout", "nonzero",
+    "scaled_dot_product_attention", "sym_constrain_range_for_size",
+}  # fmt: skip
+LAYERS = {f"{cls.__module__}.{cls.__qualname__}" for cls in LEAVES}
+
+
+def decompose(program: ExportedProgram) -> ExportedProgram:
+    """Return a program in which operations that no rule prints are those that PyTorch makes them of, where these all have rules."""
+    former = program
+    for _ in range(ROUNDS):
+        strangers = _strangers(program)
+        if not strangers:
+            return program
+        table = _table(strangers)
+        if len(table) < len(strangers):
+            break
+        program = program.run_decompositions(table)
+    return former if _strangers(program) else program
+
+
+def _strangers(program: ExportedProgram) -> set[OpOverload]:
+    """Return the operations that no rule prints, of what is no layer of Flax."""
+    return {
+        node.target
+        for node in program.graph.nodes
+        if isinstance(node.target, OpOverload)
+        and node.target.namespace == "aten"
+        and _name(node.target) not in RULES.keys() | FUNCTIONS.keys() | OTHERS
+        and not _is_of_layer(node)
+    }
+
+
+def _name(operation: OpOverload) -> str:
+    return str(operation).split(".")[1]
+
+
+def _is_of_layer(node: fx.Node) -> bool:
+    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    return any(str(cls) in LAYERS for _, cls in stack.values())
+
+
+def _table(operations: set[OpOverload]) -> dict[OpOverload, Callable[..., Any]]:
+    every = default_decompositions()
+    return {
+        operation: every[operation] if operation in every else decomposition_table[operation]
+        for operation in operations
+        if operation in every or operation in decomposition_table
+    }

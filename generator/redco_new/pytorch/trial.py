@@ -1,0 +1,107 @@
+"""Make and call a class of other sizes: whether it has the same parts, and calls the same."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch._export.utils import _compiling_state_context
+
+from redco_new.own.call import Call
+from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.setting import Setting
+
+
+class Calls(TorchFunctionMode):
+    """Record the names of what is called, meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def enter(self, part: nn.Module, _: Any) -> None:
+        self.names.append(type(part).__name__)
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.names.append(getattr(function, "__name__", str(function)))
+        return function(*args, **(kwargs or {}))
+
+
+@dataclass
+class Trial:
+    """Compare a class of other sizes with that of the user's.
+
+    make: the module of arguments
+    base: the user's sizes
+    """
+
+    make: Callable[[Mapping[str, Any]], nn.Module]
+    call: Call
+    base: Setting
+
+    def compare(self, setting: Setting) -> str:
+        """Return "same" where the class has the same parts and calls the same, "calls" or "parts" where these are others; "" where it does not run."""
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore")
+                instance = construct(lambda: self.make(setting.arguments))
+                if _parts(instance) != self._parts:
+                    return "parts"
+                calls = self._calls(instance, setting)
+                return ("same" if calls == self._base_calls else "calls") if calls else ""
+        except Exception:  # whatever the user's own code raises
+            return ""
+
+    def lists(self, setting: Setting) -> dict[str, int]:
+        """Return how many parts each list has; {} where it cannot be made."""
+        try:
+            same = setting is self.base
+            instance = self._instance if same else construct(lambda: self.make(setting.arguments))
+        except Exception:  # whatever the user's own code raises
+            return {}
+        parts = instance.module.named_modules()
+        return {path: len(part) for path, part in parts if isinstance(part, nn.ModuleList)}
+
+    def _calls(self, instance: Instance, setting: Setting) -> list[str]:
+        """Return what a call of the class calls, one after the other: its parts, and what its author has of torch; [] where it cannot be called.
+
+        Its own new tensors lie on one device or the other where it says none.
+        """
+        for device in ("cpu", "meta"):
+            calls = Calls()
+            hook = register_module_forward_pre_hook(calls.enter)
+            try:
+                # As torch.export calls it, it asks for no values.
+                with _compiling_state_context(), torch.device(device), calls:
+                    instance.module(**setting.arrays(self.call))
+                return calls.names
+            except Exception:  # whatever the user's own code raises
+                continue
+            finally:
+                hook.remove()
+        return []
+
+    @cached_property
+    def _instance(self) -> Instance:
+        return construct(lambda: self.make(self.base.arguments))
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        return _parts(self._instance)
+
+    @cached_property
+    def _base_calls(self) -> list[str]:
+        return self._calls(self._instance, self.base)
+
+
+def _parts(instance: Instance) -> list[Any]:
+    return [(path, type(part)) for path, part in instance.module.named_modules()]

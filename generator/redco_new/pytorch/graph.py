@@ -116,14 +116,20 @@ def access(whole: nn.Module, path: str) -> str:
     for name in path.split(".") if path else ():
         if isinstance(part, nn.Sequential) and part is not whole:
             text += f".layers[{name}]"
-        elif isinstance(part, nn.ModuleList):
+        elif isinstance(part, nn.ModuleList) and is_list(part):
             text += f"[{name}]"
-        elif isinstance(part, nn.ModuleDict):
+        elif isinstance(part, nn.ModuleDict) and is_list(part):
             text += f"[{name!r}]"
         else:
             text += f".{name}" if not name.isdigit() else f".layers[{name}]"
         part = part.get_submodule(name)
     return text
+
+
+def is_list(part: nn.Module) -> bool:
+    """Return whether a part is a list or a dict of parts, and is not called itself, as what parametrizes a weight is."""
+    several = isinstance(part, nn.ModuleList | nn.ModuleDict)
+    return several and type(part).forward is nn.Module.forward
 
 
 def own_path(path: str) -> str:

@@ -108,6 +108,9 @@ def _main_input(name: str, config: Any, length: int) -> Input:
         size = getattr(config, "image_size", None) or side
         height, width = size if isinstance(size, list | tuple) else (size, size)
         return Input((getattr(config, "num_channels", channels), height, width))
+    bins = getattr(config, "num_mel_bins", None)
+    if name == WAVES and bins and hasattr(config, "max_length"):  # of a spectrum, in time
+        return Input((config.max_length, bins))
     if name == WAVES:
         return Input((SECOND,))
     if name == SPECTRA:

@@ -20,14 +20,14 @@ from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
-from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
+from redco_new.pytorch.draft import Draft, FindSizes, Made, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
-from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, WHOLE
+from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, WHOLE
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.probe import LEAST, find_sizes
@@ -37,7 +37,7 @@ from redco_new.pytorch.stored_names import by_keys, checkpoint_keys, unread_name
 from redco_new.pytorch.subject import Subject, Way, read_subject
 from redco_new.pytorch.texts import IDS, NAMES, TextMethods
 from redco_new.pytorch.ties import tied_names
-from redco_new.pytorch.transformers_classes import hub_facts, is_transformers
+from redco_new.pytorch.transformers_classes import hub_facts, is_transformers, switched_off
 from redco_new.pytorch.weights import find_stored
 from redco_new.render.execute import use_runtime
 
@@ -63,14 +63,19 @@ def print_class(
     subject, causes = read_subject(reference, where, arguments, call, by_hub), list[RedcoError]()
     make = subject.make_plain
     call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
-    start = time.process_time()
+    start, programs = time.process_time(), list[Any]()
     for way in subject.ways:
         if time.process_time() - start > PATIENCE:
             break
         sizes = cache(partial(find_sizes, way.make, way.call, subject.arguments))
         for dtype in (COMPUTE, torch.float32):
             try:
-                printed = _print(reference, subject, way, dtype, sizes)
+                base = trace_way(way, Setting(subject.arguments, way.call.inputs), dtype)
+                program = dtype, {path: str(graph) for path, graph in base[1].graphs.items()}
+                if program in programs:  # as of a class that has no attention
+                    break
+                programs.append(program)
+                printed = _print(reference, subject, way, dtype, base, sizes)
             except (Differs, UnlikeProgram) as error:  # whatever it is traced in
                 causes.append(error)
                 break
@@ -90,10 +95,14 @@ def print_class(
 
 
 def _print(
-    reference: Reference, subject: Subject, way: Way, dtype: torch.dtype, sizes: FindSizes
+    reference: Reference,
+    subject: Subject,
+    way: Way,
+    dtype: torch.dtype,
+    base: Made,
+    sizes: FindSizes,
 ) -> PrintedClass:
-    """Return a class as one way prints it, traced in a dtype. Raises RedcoError."""
-    base = trace_way(way, Setting(subject.arguments, way.call.inputs), dtype)
+    """Return a class as one way prints it, traced in a dtype, of the user's sizes. Raises RedcoError."""
     check_alike(reference.name, subject, way, sizes(LEAST, False, False).small)
     draft = draft_class(reference, way, dtype, base, sizes)
     with compiled_once():
@@ -142,6 +151,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         classes.note(WHOLE.format(name=reference.name))
     if computes_all(plain):
         classes.note(EVERY.format(name=reference.name))
+    if keys := switched_off(reference.value, subject.arguments):
+        classes.note(OFF.format(name=reference.name, keys=", ".join(keys)))
     of_hub = is_transformers(reference.value)
     keys = checkpoint_keys(plain) if of_hub else {}
     return PrintedClass(

@@ -12,7 +12,7 @@ from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
-from redco_new.pytorch.graph import access, is_function, own_path
+from redco_new.pytorch.graph import access, is_function, is_list, own_path
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
@@ -118,7 +118,7 @@ class Makers(Starts):
         if path in self.stacked:
             count, one = self._stacked(path)
             return f"nnx.split_rngs(splits={count})(nnx.vmap(lambda rngs: {one}))(rngs)"
-        if isinstance(part, nn.ModuleList | nn.ModuleDict):
+        if is_list(part):
             items = [(name, self._entry(f"{path}.{name}")) for name in part._modules]
             items = [
                 (name, text)

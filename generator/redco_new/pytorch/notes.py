@@ -11,3 +11,4 @@ NOISE = (
     "{name} draws numbers: in training by the key of each example, and 0 in evaluation, so that losses are PyTorch's in"
     " the mean"
 )
+OFF = "{name} is printed with {keys} off: what that leaves out is drawn on the host, which has no program"

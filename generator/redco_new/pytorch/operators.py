@@ -121,6 +121,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
         "jnp.linalg.vector_norm(self)",
         "jnp.linalg.vector_norm(self, ord=ord, axis=dim)",
         "jnp.linalg.vector_norm(self, ord=ord, axis=dim, keepdims=keepdim)",
+        "jnp.linalg.vector_norm(self.astype(dtype), ord=ord, axis=dim, keepdims=keepdim)",
     ),
     "log_softmax": (
         "jax.nn.log_softmax(self, axis=dim)",

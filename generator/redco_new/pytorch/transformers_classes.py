@@ -29,6 +29,9 @@ HANDED_ON, ONES = "handed on", "ones"
 # Numbers of a config that say nothing about the program.
 OTHER = ("_token_id", "chunk_size_feed_forward", "pretraining_tp")
 
+# What draws on the host, layer by layer or by NumPy, what a step leaves out: it has no program, and is switched off.
+SWITCHES = {"apply_spec_augment", "layerdrop", "encoder_layerdrop", "decoder_layerdrop"}
+
 # Keys of every config, which say how it is called and not what it is.
 LEFT_OUT = """transformers_version dtype torch_dtype use_cache is_encoder_decoder output_hidden_states return_dict
     output_attentions chunk_size_feed_forward problem_type id2label label2id""".split()
@@ -60,6 +63,8 @@ def make_of_config(
     if isinstance(padding, int) and padding >= getattr(config, "vocab_size", padding + 1):
         vars(config)["pad_token_id"] = None  # of the full vocabulary, where this one is smaller
     config.use_cache = False  # not all take it as an argument
+    for key in SWITCHES & vars(config).keys():
+        setattr(config, key, type(getattr(config, key))(0))
     config._attn_implementation, config._experts_implementation = attention, experts
     with _without_ties() if torch.compiler.is_exporting() else nullcontext():
         module = cls(config)
@@ -210,6 +215,14 @@ def _mask(
             return _attend_by.get()
     rest |= {"mask_function": mask_function, "attention_mask": attention_mask, "use_vmap": use_vmap}
     return masking_utils.sdpa_mask(*args, **rest | {"allow_is_causal_skip": False})
+
+
+def switched_off(cls: Any, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a class's config that would draw on the host, and are switched off."""
+    if not is_transformers(cls):
+        return []
+    fields = vars(cls.config_class(**copy.deepcopy(dict(arguments))))
+    return sorted(key for key in SWITCHES & fields.keys() if fields[key])
 
 
 def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,9 @@ class Classes:
             or not 1 < len(kinds) <= KINDS
         ):
             return {}
-        marks = {x: (self.structures.marks.get(x), *row) for x, row in zip(paths, rows, strict=True)}
+        marks = {
+            x: (self.structures.marks.get(x), *row) for x, row in zip(paths, rows, strict=True)
+        }
         return {**self.structures.marks, **marks}
 
     def note(self, text: str) -> None:
@@ -158,7 +160,7 @@ class Parted(Exception):
     """
 
     def __init__(self, marks: Mapping[str, Hashable]) -> None:
-        self.structures.marks = marks
+        self.marks = marks
 
 
 def print_classes(*program: Any) -> tuple[Classes, Printed]:

@@ -151,8 +151,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         classes.note(WHOLE.format(name=reference.name))
     if computes_all(plain):
         classes.note(EVERY.format(name=reference.name))
-    if keys := switched_off(reference.value, subject.arguments):
-        classes.note(OFF.format(name=reference.name, keys=", ".join(keys)))
+    if off := switched_off(reference.value, subject.arguments):
+        classes.note(OFF.format(name=reference.name, keys=", ".join(off)))
     of_hub = is_transformers(reference.value)
     keys = checkpoint_keys(plain) if of_hub else {}
     return PrintedClass(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 HEAD = """\
 What our merge, and `git merge-file`, make of files that both parents of a merge changed; match: the syntax tree that people
-committed, order: but for the order of imports or definitions. verdicts.py has the rules, by which the last column of the second table says what differs. "git right, ours not" has the
-files that git merges to what people committed, and we do not. Times are of one processor, on a machine that was busy with other work.
+committed, but for the order of imports or definitions, which the last column counts. verdicts.py has the rules, by which the last column of
+the second table says what differs. "git right, ours not" has the files that git merges to what people committed, and we do not. Times are of one processor, on a machine that was busy with other work.
 
-| project | files | ours: match | order | conflict | differ | git: match | conflict | differ | git right, ours not | \
-git's conflicts: match | order | differ | wrong | ms: median | worst |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+| project | files | ours: match | conflict | differ | git: match | conflict | differ | git right, ours not | \
+git's conflicts: right | differ | wrong | ms: median | worst | but for an order |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
 
 
 def table(paths: Iterable[Path]) -> str:
@@ -29,13 +29,15 @@ def row(name: str, results: list[dict]) -> str:
         return sum(all(x[k] == v for k, v in wanted.items()) for x in results)
 
     cells = [len(results)]
-    cells += [count(verdict=x) for x in ("match", "order", "conflict", "differ")]
+    orders = count(verdict="order")
+    cells += [count(verdict="match") + orders, count(verdict="conflict"), count(verdict="differ")]
     cells += [count(git=x) for x in ("match", "conflict", "differ")]
     cells += [count(git="match") - count(git="match", verdict="match")]
-    cells += [count(git="conflict", verdict=x) for x in ("match", "order", "differ")]
+    right = sum(count(git="conflict", verdict=x) for x in ("match", "order"))
+    cells += [right, count(git="conflict", verdict="differ")]
     cells += [count(why="wrong")]
     times = sorted(1000 * x["seconds"] for x in results) or [0]
-    cells += [round(statistics.median(times)), round(times[-1])]
+    cells += [round(statistics.median(times)), round(times[-1]), orders]
     return f"| {' | '.join(map(str, [name.replace('+', '/'), *cells]))} |"
 
 

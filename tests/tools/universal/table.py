@@ -48,15 +48,28 @@ UNSET = """num_key_value_heads num_experts_per_tok head_dim num_experts n_routed
     layer_types default_language""".split()
 # What configs call how many layers there are.
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+# Entries with more layers, of the kinds that their own config gives them: how many.
+DEEP = {
+    "smollm3": 8, "gemma3_text": 14, "cohere2": 8, "olmo3": 9, "exaone4": 8, "glm4_moe": 5, "ernie4_5_moe": 4,
+    "gpt_oss": 6, "qwen3_next": 8, "qwen3_5_text": 8, "llama4_text": 8, "lfm2": 6, "deepseek_v3": 5,
+}  # fmt: skip
 HEAD = """# Causal language models of transformers, printed
 
 `make table NAME=universal` wrote this: classes of {version}, at small size ({sizes}).
 Of {entries} entries {run} were run: {printed} are printed, {cached} of them with texts that share a row and a cache, and {refused}
 refused. Errors are the largest difference from PyTorch over the largest value, in float32; bfloat16: how many times PyTorch's
-own error there it is. Seconds are of the CPU.
+own error there it is. Seconds are of the CPU, at most {longest} of a class.
 The others were not run yet.
 
 | model type | class | lines | CPU s | logits | gradients | bfloat16 | decoding | refused, and why |
+|---|---|---|---|---|---|---|---|---|
+"""
+DEEP_HEAD = """
+## With more layers, of their own kinds
+
+What comes back in one order is a period of layers in a loop; what stands before and after is apart.
+
+| model type and layers | class | lines | CPU s | logits | gradients | bfloat16 | decoding | refused, and why |
 |---|---|---|---|---|---|---|---|---|
 """
 OTHER_HEAD = """
@@ -76,12 +89,17 @@ def main(rows: list[str]) -> None:
 
     entries = dict(NAMES)
     results = _read()
-    order = [*list(entries)[::6], *(x for i, x in enumerate(entries) if i % 6), *OTHERS]
+    deep = {f"{name}, {layers}": name for name, layers in DEEP.items()}
+    order = [*list(entries)[::6], *(x for i, x in enumerate(entries) if i % 6), *OTHERS, *deep]
     chosen = rows or [x for x in order if x not in results]
     for model_type in [] if rows == ["write"] else chosen:
-        name = str(entries.get(model_type, model_type))
-        there = [] if rows else [row for row in results.values() if row["class"] == name]
-        row = there[0] if there else _run(model_type, name)
+        name = str(entries.get(deep.get(model_type, model_type), model_type))
+        there = (
+            []
+            if rows or model_type in deep
+            else [row for row in results.values() if row["class"] == name]
+        )
+        row = there[0] if there else _run(name, DEEP.get(deep.get(model_type, ""), 0))
         results[model_type] = row
         with RESULTS.open("a") as out:
             out.write(json.dumps({"model_type": model_type, **row}) + "\n")
@@ -97,9 +115,9 @@ def _read() -> dict[str, dict[str, Any]]:
     return {row.pop("model_type"): row for row in rows}
 
 
-def _run(model_type: str, name: str) -> dict[str, Any]:
-    """Return what becomes of a class, in a process of its own."""
-    command = [sys.executable, __file__, "--one", name]
+def _run(name: str, layers: int) -> dict[str, Any]:
+    """Return what becomes of a class, in a process of its own. layers: 0 for two"""
+    command = [sys.executable, __file__, "--one", name, str(layers)]
     env = os.environ | {"JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode == -signal.SIGXCPU:
@@ -111,8 +129,8 @@ def _run(model_type: str, name: str) -> dict[str, Any]:
     return {"class": name, **json.loads(last)}
 
 
-def print_one(name: str) -> dict[str, Any]:
-    """Return what becomes of one class: figures, or why it is refused."""
+def print_one(name: str, layers: int = 0) -> dict[str, Any]:
+    """Return what becomes of one class: figures, or why it is refused. layers: 0 for two"""
     import jax
     import transformers
 
@@ -129,6 +147,10 @@ def print_one(name: str) -> dict[str, Any]:
     try:
         reference = find_reference("--model", f"transformers:{name}", HERE)
         arguments = small_arguments(reference.value.config_class)
+        if layers:
+            lists = {k for k, x in arguments.items() if isinstance(x, list)}
+            counts = dict.fromkeys({*COUNTS} & arguments.keys(), layers)
+            arguments = {k: x for k, x in arguments.items() if k not in lists} | counts
         inputs = {"input_ids": Input((LENGTH,), "int32", WORDS)}
         if name in OTHERS:
             arguments = small_others(reference.value, arguments)
@@ -194,7 +216,9 @@ def _write(entries: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
         printed=len(printed),
         cached=sum(row["decoding"] == "cache" for row in printed),
         refused=len(rows) - len(printed),
+        longest=LONGEST,
     )
+    deep = {x: results[x] for x in (f"{name}, {n}" for name, n in DEEP.items()) if x in results}
     others = {x: results[x] for x in OTHERS if x in results}
     several = OTHER_HEAD.format(
         entries=len(OTHERS),
@@ -202,9 +226,9 @@ def _write(entries: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
         printed=sum("refused" not in row for row in others.values()),
     )
     lines = [_line(x, row) for x, row in rows.items()]
-    TABLE.write_text(
-        head + "".join([*lines, several, *(_line(OTHERS[x], row) for x, row in others.items())])
-    )
+    more = [_line(x, row) for x, row in deep.items()]
+    kinds = [_line(OTHERS[x], row) for x, row in others.items()]
+    TABLE.write_text(head + "".join([*lines, DEEP_HEAD, *more, several, *kinds]))
 
 
 def _line(model_type: str, row: dict[str, Any]) -> str:
@@ -218,7 +242,7 @@ def _line(model_type: str, row: dict[str, Any]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST + 9))
-        print(json.dumps(print_one(sys.argv[2])))
+        print(json.dumps(print_one(sys.argv[2], int(sys.argv[3]))))
     else:
         os.nice(19)
         main(sys.argv[1:])

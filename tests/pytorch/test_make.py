@@ -376,3 +376,18 @@ def test_what_cannot_be_printed_is_refused_by_name(name, message, capfd):
     with pytest.raises(RedcoError, match=message):
         printed(name, x=Input((8,)))
     assert capfd.readouterr() == ("", "")  # PyTorch's log, with its graph
+
+
+def test_a_classifier_of_texts_reads_which_tokens_are_padding():
+    import transformers
+
+    from redco_new.pytorch.kinds import class_inputs
+
+    sizes = {"vocab_size": 99}
+    inputs = class_inputs(transformers.ElectraForSequenceClassification, sizes, 12)
+    assert inputs == {
+        "input_ids": Input((12,), "int32", 99),
+        "attention_mask": Input((12,), "bool"),
+    }
+    for name in ("ElectraForMaskedLM", "LlamaForCausalLM", "BartForConditionalGeneration"):
+        assert "attention_mask" not in class_inputs(getattr(transformers, name), sizes, 12)

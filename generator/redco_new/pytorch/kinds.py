@@ -99,6 +99,8 @@ def class_inputs(cls: Any, arguments: Mapping[str, Any], length: int) -> dict[st
     inputs = {main: _main_input(main, config, length)}
     if TARGET_IDS in takes and getattr(config, "is_encoder_decoder", False):
         inputs[TARGET_IDS] = _text(config, max(1, length // 4))
+    if main == IDS and MASK in takes and not provided_as_printed(cls, inputs):
+        inputs[MASK] = Input(inputs[IDS].shape, "bool")
     return inputs
 
 

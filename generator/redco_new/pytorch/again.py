@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from torch import fx, nn
 
 from redco_new.pytorch.construct import Instance
-from redco_new.pytorch.graph import Traced, is_leaf, own_path
+from redco_new.pytorch.graph import Traced, is_leaf, own_path, rename_targets
 from redco_new.pytorch.structures import Structures
 
 
@@ -42,7 +43,7 @@ def part_again(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
         _copy(traced.module, own_path(path), place)
     graphs = {_moved(parts, path): graph for path, graph in traced.graphs.items()}
     for path, graph in traced.graphs.items():
-        _rename_targets(parts, path, graph)
+        rename_targets(path, graph, partial(_moved, parts))
     copies = {place: own_path(path) for path, place in parts.items()}
     arguments = dict(instance.arguments)
     for place, own in copies.items():
@@ -78,11 +79,3 @@ def _moved(parts: Mapping[str, str], path: str) -> str:
         if f"{path}.".startswith(f"{part}."):
             return place + path.removeprefix(part)
     return path
-
-
-def _rename_targets(parts: Mapping[str, str], path: str, graph: fx.Graph) -> None:
-    own = _moved(parts, path)
-    for node in graph.nodes:
-        if node.op == "call_module":
-            whole = _moved(parts, f"{path}.{node.target}".removeprefix("."))
-            node.target = whole.removeprefix(f"{own}.") if own else whole

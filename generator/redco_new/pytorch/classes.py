@@ -72,7 +72,7 @@ class Classes:
 
     def key(self, path: str) -> Hashable:
         """Return what parts of one class have in common."""
-        return type(self.part(path)), self.structure(path), self._tables(path)
+        return type(self.part(path)), self.structures.of(path), self._tables(path)
 
     def _tables(self, path: str) -> Hashable:
         """Return the structure of how buffers are computed that a part reads, and those that it calls: two kinds of layers may have other ones."""
@@ -85,10 +85,6 @@ class Classes:
         ]
         tables = self.probes[0].buffers
         return tuple(structure(tables[name], str) for name in read if name in tables)
-
-    def structure(self, path: str) -> Hashable:
-        """Return the structure of a part's program, and of those that it calls."""
-        return self.structures.of(path)
 
     def read_above(self, path: str) -> set[str]:
         """Return what of a part, by paths below it, others than it read: as the encoder within a model that has it."""

@@ -22,7 +22,7 @@ from redco_new.pytorch.fields import argument_of, asked_fields, class_fields
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
-from redco_new.pytorch.periods import Order, in_periods, new_path
+from redco_new.pytorch.periods import Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Sizes
@@ -139,20 +139,13 @@ def _draft_of(
     }
     inputs = [key for key in call.inputs if key != MASK]
     classes, whole = print_classes(probes, inputs, counts, way.texts, way.kind)
+    shorter = set[str]()  # lists of which the gate has fewer layers
     for size, paths in lengths.items():
-        if (
-            few[size] and paths <= classes.stacked
-        ):  # else it has no field: its parts are written out
-            small = small.set((size,), few[size])
-            fields.append(
-                Field(
-                    str(size[-1]),
-                    argument_of(size),
-                    "int",
-                    sizes.settings[0].get(size),
-                    few[size],
-                )
-            )
+        if not few[size] or not paths <= classes.stacked:
+            continue  # it has no field: its parts are written out
+        small, shorter = small.set((size,), few[size]), shorter | paths
+        value = sizes.settings[0].get(size)
+        fields.append(Field(str(size[-1]), argument_of(size), "int", value, few[size]))
     if any(
         FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
         for one in classes.printed.values()
@@ -173,12 +166,6 @@ def _draft_of(
             whole.init.insert(0, KEEP)
     of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
     fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
-    shorter = {
-        x
-        for size, paths in lengths.items()
-        if few[size] and paths <= classes.stacked
-        for x in paths
-    }
     orders = (replace(x, times=FEW) if x.path in shorter else x for x in base[1].orders)
     return Draft(classes, whole, fields, small, reference, of_recipes, tuple(orders))
 
@@ -204,7 +191,7 @@ def _few_layers(
 
 def _count(traced: Traced, path: str, layers: str) -> Count:
     """Return how many parts a list has. layers: Python of how many layers of the class are in it"""
-    order = next((x for x in traced.orders if x.path == path), None)
+    order = order_of(traced.orders, path)
     return Count(layers, order.before, order.length) if order else Count(layers)
 
 

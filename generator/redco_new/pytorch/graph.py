@@ -7,7 +7,7 @@ import io
 import logging
 import operator
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +124,15 @@ def access(whole: nn.Module, path: str) -> str:
             text += f".{name}" if not name.isdigit() else f".layers[{name}]"
         part = part.get_submodule(name)
     return text
+
+
+def rename_targets(path: str, graph: fx.Graph, moved: Callable[[str], str]) -> None:
+    """Make the graph of a part name parts and parameters by where they are now. moved: where what was at a path is"""
+    own = moved(path)
+    for node in graph.nodes:
+        if node.op in ("call_module", "get_attr"):
+            whole = moved(f"{path}.{node.target}".removeprefix("."))
+            node.target = whole.removeprefix(f"{own}.") if own else whole
 
 
 def is_list(part: nn.Module) -> bool:

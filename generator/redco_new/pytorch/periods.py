@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from torch import fx, nn
 
 from redco_new.pytorch.construct import Instance
-from redco_new.pytorch.graph import Traced
+from redco_new.pytorch.graph import Traced, rename_targets
 from redco_new.pytorch.layers import may_stack
 from redco_new.pytorch.structures import Structures
 from redco_new.pytorch.ties import tied_names
@@ -75,6 +76,11 @@ def in_periods(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
     for order, calls in [*_orders(traced)]:
         instance, traced = _apply(order, calls, instance, traced)
     return instance, traced
+
+
+def order_of(orders: Sequence[Order], path: str) -> Order | None:
+    """Return how the list at a path was taken apart; None where it was not."""
+    return next((order for order in orders if order.path == path), None)
 
 
 def new_path(orders: Sequence[Order], path: str) -> str:
@@ -188,7 +194,7 @@ def _apply(
     renamed = {new_path([order], path): values for path, values in instance.arguments.items()}
     graphs = {new_path([order], path): graph for path, graph in traced.graphs.items()}
     for path, graph in traced.graphs.items():
-        _rename_targets(order, path, graph)
+        rename_targets(path, graph, partial(new_path, [order]))
     if order.length > 1:
         for i in range(order.times):
             start = order.before + i * order.length
@@ -221,15 +227,6 @@ def _period_class(layer: type[nn.Module], order: Order) -> type[Period]:
 def _filled(period: Period, name: str, layers: Sequence[nn.Module]) -> Period:
     setattr(period, name, nn.ModuleList(layers))
     return period
-
-
-def _rename_targets(order: Order, path: str, graph: fx.Graph) -> None:
-    """Make a graph name parts and parameters by where they are now."""
-    own = new_path([order], path)
-    for node in graph.nodes:
-        if node.op in ("call_module", "get_attr"):
-            whole = new_path([order], f"{path}.{node.target}".removeprefix("."))
-            node.target = whole.removeprefix(f"{own}.") if own else whole
 
 
 def _fold(calls: Sequence[Call], name: str) -> fx.Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.experts import by_checkpoint_names, checkpoint_names, is_served
 from redco_new.pytorch.leaves import LEAVES
-from redco_new.pytorch.periods import Order
+from redco_new.pytorch.periods import Order, order_of
 from redco_new.pytorch.printed import Stored
 
 
@@ -39,8 +40,8 @@ def find_stored(
     of_buffers: dict[str, Stored] = {}
     for path in (x for x in paths if not x.startswith(apart)):
         stored = table[path]
-        several = stored.name.count("{}")
-        first = stored.name.format(*[stored.first, *[0] * (several - 1)][:several])
+        tensor = _tensor(stored)
+        first = tensor.name_at([0] * tensor.depth)
         if first in saved:
             to = of_buffers if first in buffers else of_parameters
             to[path] = stored
@@ -71,17 +72,13 @@ def _stored(
     names, first, step = path.split("."), 0, 1
     for i in range(1, len(names)):
         above = ".".join(path.split(".")[:i])
-        order = _order_of(orders, above)
+        order = order_of(orders, above)
         place = order.place(int(names[i])).split(".") if order else [*names[:i]]
         if ".".join(place[:i]) in stacked:
             if order:
                 first, step = order.first_and_step(int(names[i]))
             names[i] = "{}"
     return Stored(".".join(names), dims, first, step)
-
-
-def _order_of(orders: Sequence[Order], path: str) -> Order | None:
-    return next((order for order in orders if order.path == path), None)
 
 
 def model_path(
@@ -91,7 +88,7 @@ def model_path(
     names: list[str] = []
     part, so_far = module, ""
     for name in path.split(".") if path else ():
-        if order := _order_of(orders, so_far):
+        if order := order_of(orders, so_far):
             above = so_far.count(".")
             place = order.place(int(name)).split(".")
             own = place[above:]
@@ -113,15 +110,19 @@ def stack(
 
     weights: by the names of checkpoints
     """
-    from redco_runtime.base.tensors import Tensor  # late: it is on the path once make.py has begun
-
-    depth = stored.name.count("{}")
-    tensor = Tensor(stored.name, first=stored.first, step=stored.step)
+    tensor = _tensor(stored)
     arrays = [
-        _ordered(weights[tensor.name_at(index)], stored.order, shape[depth:])
-        for index in np.ndindex(*shape[:depth])
+        _ordered(weights[tensor.name_at(index)], stored.order, shape[tensor.depth :])
+        for index in np.ndindex(*shape[: tensor.depth])
     ]
     return np.stack(arrays).reshape(shape)
+
+
+def _tensor(stored: Stored) -> Any:
+    """Return the runtime's Tensor of what is stored."""
+    from redco_runtime.base.tensors import Tensor  # late: it is on the path once make.py has begun
+
+    return Tensor(stored.name, first=stored.first, step=stored.step)
 
 
 def _ordered(

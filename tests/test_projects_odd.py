@@ -74,7 +74,8 @@ def test_positions_that_are_split_change_nothing_in_any_family(model, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("model", sorted(name for name, one in FAMILIES.items() if one.alike))
 def test_layers_in_stages_change_nothing(model, tmp_path):
-    request = Request.from_flags("my-project", model, mesh="stage=2,data=2,model=2")
+    beside = "expert=2" if FAMILIES[model].routed else "model=2"
+    request = Request.from_flags("my-project", model, mesh=f"stage=2,data=2,{beside}")
     folder = create_project(request, tmp_path)
     code, out, err = run(f"{sys.executable} -m pytest -q -k unsharded", folder)
     assert code == 0 and "2 passed" in out, out + err

@@ -121,10 +121,10 @@ def test_toml_gives_the_request_back(model, sizes, settings):
     assert request.to_dict() == tomllib.loads(request.to_toml())
 
 
-@pytest.mark.parametrize("axis", ["fsdp", "expert", "context"])
-def test_stages_go_with_data_and_model(axis):
-    assert parse_mesh(None, "stage=4,data=2,model=2")["stage"] == 4
-    with refused(f"--mesh: stage=4 goes with data and model, and not with {axis}=2"):
+@pytest.mark.parametrize("axis", ["fsdp", "context"])
+def test_stages_go_with_data_expert_and_model(axis):
+    assert parse_mesh(None, "stage=4,data=2,expert=2,model=2")["stage"] == 4
+    with refused(f"--mesh: stage=4 goes with data, expert and model, and not with {axis}=2"):
         parse_mesh(None, f"stage=4,{axis}=2")
 
 

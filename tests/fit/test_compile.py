@@ -184,3 +184,19 @@ def test_layers_of_70b_in_stages(tmp_path):
     assert sum(one.bytes for one in sent) < 2.5e9
     # One more forward pass than a model has, of three times its products, and the bubble.
     assert reading.flops / reading.model_flops == pytest.approx(4 / 3 * 71 / 64, rel=0.05)
+
+
+def test_layers_with_experts_in_stages(tmp_path):
+    """A device of 32 has 2 of 8 layers, an expert of each, and 19 ticks: no kernel is sent, and gradients once a step."""
+    flags = {"mesh": "stage=4,expert=8", "size": "8x7b"}
+    project = create_project(Request.from_flags("experts", "mixtral", **flags), tmp_path)
+    job = Job(batch=128, length=4096, settings={"num_layers": 8})
+    [reading] = compile_steps(project, parse_target("h100:32"), [job])
+    assert reading.fits and reading.peak_bytes < 15 * 2**30
+    sent = [one for one in reading.collectives if one.bytes > 2**20]
+    permutes = [one for one in sent if one.kind == "collective-permute" and one.count > 1]
+    assert {one.axis for one in permutes} == {"stage"}
+    assert {one.axis for one in sent if one.count > 1 and one not in permutes} == {"expert"}
+    rows = 19 * 2 * 8 * 4096 * 4096 * 2  # of 8 devices in bfloat16, in each of 2 layers a tick
+    gathered = sum(one.bytes for one in sent if one.kind == "all-gather" and one.count > 1)
+    assert gathered == pytest.approx(4 * rows, rel=0.01)

@@ -15,9 +15,9 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.step import once
 from redco_runtime.step.across import add_across
 from redco_runtime.step.once import OnceAStep
-from redco_runtime.step.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
+from redco_runtime.step.gradients import mean_and_gradients, weighted_sum, weighted_sums
 from redco_runtime.nn.losses import cross_entropy
-from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.layout.mesh import make_mesh, split_rows
 from redco_runtime.base.state import ModelState
 
 KEY = jax.random.key(0)

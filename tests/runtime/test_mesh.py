@@ -122,3 +122,8 @@ def test_what_the_devices_cannot_split_is_named():
             UserError, match="sequence_length 10 does not divide by 4, .*: make it 12"
         ):
             check_divides(SimpleNamespace(sequence_length=10), table)
+        # As a ring has it, which cuts a text for each device in two.
+        with pytest.raises(UserError, match="divide by 8, twice the devices .*: make it 16"):
+            check_divides(SimpleNamespace(sequence_length=12), table, pieces=2)
+    with jax.set_mesh(make_mesh({"data": 4, "fsdp": 1, "model": 1})):
+        check_divides(SimpleNamespace(sequence_length=11), table, pieces=2)

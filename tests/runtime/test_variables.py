@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from redco_runtime.step.gradients import mean_and_gradients, split_rows
+from redco_runtime.layout.mesh import split_rows
+from redco_runtime.step.gradients import mean_and_gradients
 from redco_runtime.base.state import ModelState
 from redco_runtime.step.variables import streams, variables_of
 

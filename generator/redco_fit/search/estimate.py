@@ -104,8 +104,9 @@ def _computing(
     moved += QUANTIZED * work.touched * idle * (passes + memory.repeated) if quantized else 0.0
     others = 3 * (work.flops - work.layers) - work.frozen
     products = (layers + others - quantized) / peak + quantized / fast8
-    routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
-    moving = sum(one.moving(hardware) for one in work.routed)
+    again, forward = not memory.routed, 1 + model.staged
+    routed = idle * sum(one.seconds(hardware, dtype, again, forward) for one in work.routed)
+    moving = idle * sum(one.moving(hardware) for one in work.routed) * passes / 3
     state = STATE * (model.gradient_bytes + model.moment_bytes)
     return {
         "products": micro_batches * (products + routed),

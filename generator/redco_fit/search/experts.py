@@ -64,11 +64,14 @@ class Routed:
         """Numbers of its kernels that a device multiplies with."""
         return self.times * self.groups.groups * self.groups.inner * self.groups.columns
 
-    def seconds(self, hardware: Hardware, dtype: str, again: bool) -> float:
-        """Return the seconds of the product and of those of its gradients; again: whether it is made once more."""
+    def seconds(self, hardware: Hardware, dtype: str, again: bool, passes: int = 1) -> float:
+        """Return the seconds of the product and of those of its gradients; again: whether what remat computes again is.
+
+        passes: forward, of all of a layer.
+        """
         one = self.groups
         every = [
-            one,
+            *([one] * passes),
             replace(one, inner=one.columns, columns=one.inner),
             replace(one, of_kernels=True),
             *([one] if again and self.first else []),
@@ -91,6 +94,7 @@ def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed
     from redco_runtime.nn.experts.expert_rows import PRODUCTS, most_rows
 
     plan, graph = model.plan, model.plan.classes.graph
+    ticks = rows // model.batch_parts if model.staged else 1  # of a row on each device
     kernels = dot.lhs if dot.lhs.parameter is not None else dot.rhs
     kinds = [plan.classes.labels.get(graph.find(node)) for node in kernels.dims]
     if not {"experts", "mlp"} <= {*kinds}:
@@ -105,7 +109,7 @@ def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed
     inner = [node for node in sides if graph.find(node) in summed]
     columns = [node for node in sides if node not in inner]
     own = {axis for node in of_experts for axis in axes_of(plan, node)}
-    tokens = rows * model.length / _parts(plan, {*plan.batch_axes} - own)
+    tokens = rows // ticks * model.length / _parts(plan, {*plan.batch_axes} - own)
     whole, here = math.prod(graph.sizes[node] for node in of_experts), size(of_experts)
     sent = tokens * chosen_experts(plan.jaxpr) * whole
     block = block_rows(PRODUCTS[platform].blocks, int(sent) // here)
@@ -114,7 +118,7 @@ def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed
     )
     first = "mlp" in {plan.classes.labels.get(graph.find(node)) for node in columns}
     room = most_rows(int(sent), here, block, whole // here)
-    return Routed(groups, room, dot.times, first, _sent_apart(plan, kernels.parameter))
+    return Routed(groups, room, dot.times * ticks, first, _sent_apart(plan, kernels.parameter))
 
 
 def _sent_apart(plan: Plan, index: int) -> bool:

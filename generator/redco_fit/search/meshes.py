@@ -36,12 +36,12 @@ def meshes_of(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
 def rare_meshes(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
     """Yield those that split positions too, or layers in stages: what is not needed where the others fit.
 
-    `context` goes with fsdp, and stages with data.
+    `context` goes with fsdp, and stages with data and expert.
     """
     for mesh in meshes_of(target, experts):
         for size in divisors(mesh["data"] * mesh["fsdp"])[1:]:
             found = []
-            if mesh["fsdp"] == mesh["expert"] == 1:
+            if mesh["fsdp"] == 1:
                 found.append({**mesh, "data": mesh["data"] // size, "stage": size})
             if mesh["data"] == 1:
                 found.append({**mesh, "fsdp": mesh["fsdp"] // size, "context": size})

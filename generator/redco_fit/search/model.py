@@ -161,7 +161,9 @@ class Planned:
         for path, x in flatten(self.program.params).items():
             (frozen if path in self.plan.frozen else trained)[path] = x
         state = ModelState(trained, {}, frozen)
-        with jax.sharding.use_abstract_mesh(mesh), layouts(self.plan.activations):
+        named = zip((p.path for p in self.plan.parameters), self.plan.partitions, strict=True)
+        table = self.plan.activations | dict(named)
+        with jax.sharding.use_abstract_mesh(mesh), layouts(table):
             try:
                 return measure(loss, state, self.batch(rows), key, self.batch_parts, expert_memory)
             except ValueError as error:

@@ -66,7 +66,7 @@ def sending(
     activations = parameters = kernels = borders = 0.0
     tpu = target.hardware.platform == "tpu"
     over = _gathered_over(plan)
-    of_experts = 4 * sum(one.kernels for one in work.routed)
+    of_experts = 0 if model.staged else 4 * sum(one.kernels for one in work.routed)
     for one in predict_collectives(plan):
         axes = [axis for axis in one.axes if plan.mesh[axis] > 1]
         if not axes:

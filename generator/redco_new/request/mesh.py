@@ -70,7 +70,6 @@ BESIDE_STAGES = {
         "stage=8,fsdp=8: 44.6 GiB of each H100; on stage=8,model=8 with --sequence-parallel: 23.0)",
         "give model in its place; --zero 1 splits what the optimizer keeps over data",
     ),
-    "expert": ("layers with experts hand on more than hidden states", "leave the axis stage out"),
     "context": (
         "a stage has all positions of a row, or those that model splits",
         "leave one of the two out, or give model in place of context, and --sequence-parallel",
@@ -84,5 +83,5 @@ def _check_stages(where: str, sizes: Mapping[str, int]) -> None:
         return
     for axis, (why, todo) in BESIDE_STAGES.items():
         if sizes.get(axis, 1) > 1:
-            goes = f"stage={sizes['stage']} goes with data and model, and not with {axis}={sizes[axis]}"
+            goes = f"stage={sizes['stage']} goes with data, expert and model, and not with {axis}={sizes[axis]}"
             raise RedcoError(where, f"{goes}: {why}", todo)

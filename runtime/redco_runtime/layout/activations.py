@@ -1,7 +1,7 @@
 """Where the activations lie that a model names."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -45,8 +45,8 @@ def axes_run_over(name: str, dim: int) -> tuple[str, ...]:
     return tuple(axis for axis in axes_of(table[name][dim]) if axis in manual) if table else ()
 
 
-def spec_of(shape: tuple[int, ...], name: str) -> P:
-    """Return the spec of an activation in the table in place; all whole where there is no table.
+def spec_of(shape: tuple[int, ...], name: str, axes: Collection[str] = ()) -> P:
+    """Return the spec of an activation in the table in place, of `axes` alone if given; all whole where there is no table.
 
     A dim that its axes do not divide is whole; axes that a shard_map runs over split no more.
     Raises UserError if the table does not have the name.
@@ -56,7 +56,7 @@ def spec_of(shape: tuple[int, ...], name: str) -> P:
         return P(*(None for _ in shape))
     if name not in table:
         raise UserError(f"sharding.py: the activation {name} has no spec in ACTIVATIONS: add it")
-    sizes = free_axes()
+    sizes = {axis: n for axis, n in free_axes().items() if axis in (axes or (axis,))}
 
     def fitting(size: int, entry: Any) -> Any:
         if entry is P.UNCONSTRAINED:

@@ -61,6 +61,11 @@ def count_parts(batch: NamedSharding) -> int:
     return multiple // batch.shard_shape((multiple,))[0]
 
 
+def split_rows(x: jax.Array, parts: int) -> jax.Array:
+    """Return (B, ...) as (parts, B / parts, ...); each part has rows of every device: none moves."""
+    return jnp.swapaxes(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 0, 1)
+
+
 def add_up(x: jax.Array, dims: int) -> jax.Array:
     """Return the sum over the first `dims` dims, each an axis of the mesh, in the dtype of `x`.
 
@@ -117,18 +122,18 @@ def memory_of(device: jax.Device) -> int:
     return int((device.memory_stats() or {}).get("bytes_limit", 0))
 
 
-def check_divides(settings: object, table: Mapping[str, Sequence[str]]) -> None:
+def check_divides(settings: object, table: Mapping[str, Sequence[str]], pieces: int = 1) -> None:
     """Raise UserError for a setting that the devices of its axes cannot split.
 
-    table: field of `settings`, a number -> the axes of the mesh in place that split it.
+    table: field of `settings`, a number -> the axes of the mesh in place that split it. pieces: parts of one of several devices.
     """
     for name, axes in table.items():
         value = getattr(settings, name)
         parts = math.prod(jax.sharding.get_mesh().shape[axis] for axis in axes)
-        if value % parts:
+        if value % (parts := parts * pieces if parts > 1 else 1):
             raise UserError(
-                f"{name} {value} does not divide by {parts}, the devices of {' x '.join(axes)}, "
-                f"which split it: make it {-(-value // parts) * parts}"
+                f"{name} {value} does not divide by {parts}, {'twice ' * (pieces - 1)}the devices of "
+                f"{' x '.join(axes)}, which split it: make it {-(-value // parts) * parts}"
             )
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ..base.errors import UserError
 from ..base.state import ModelState, PyTree
-from ..layout.mesh import free_axes
+from ..layout.mesh import free_axes, split_rows
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
 Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
@@ -153,8 +153,3 @@ def _terms(result: Any) -> tuple[dict[str, jax.Array], Any]:
             )
         values[name] = _sum_weighted(value, weights) if jnp.ndim(value) else weight * value
     return values, sum(values[name] * factor for name, (_, factor) in terms.items())
-
-
-def split_rows(x: jax.Array, parts: int) -> jax.Array:
-    """Return (B, ...) as (parts, B / parts, ...); each part has rows of every device: none moves."""
-    return jnp.swapaxes(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 0, 1)

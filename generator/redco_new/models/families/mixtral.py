@@ -68,6 +68,7 @@ FAMILY = Family(
     model_type="mixtral",
     architecture="MixtralForCausalLM",
     template="experts",
+    alike=True,
     model_class="Mixtral",
     recipes=("lm",),
     provides=CAUSAL | ROUTED,

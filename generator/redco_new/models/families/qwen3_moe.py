@@ -88,6 +88,7 @@ FAMILY = Family(
     model_type="qwen3_moe",
     architecture="Qwen3MoeForCausalLM",
     template="experts",
+    alike=True,
     model_class="Qwen3Moe",
     recipes=("lm",),
     provides=CAUSAL | ROUTED,

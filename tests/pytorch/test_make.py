@@ -391,3 +391,68 @@ def test_a_classifier_of_texts_reads_which_tokens_are_padding():
     }
     for name in ("ElectraForMaskedLM", "LlamaForCausalLM", "BartForConditionalGeneration"):
         assert "attention_mask" not in class_inputs(getattr(transformers, name), sizes, 12)
+
+
+@pytest.mark.parametrize(("eps", "text"), [((1e-5, 2e-5), "(1e-05, 2e-05)"), (None, "1.1920928955078125e-07")])  # fmt: skip
+def test_a_rate_of_a_norm_that_follows_from_a_size_is_not_the_usual_one(eps, text):
+    import ast
+
+    import torch
+
+    from redco_new.pytorch.layer_rules import _norm
+    from redco_new.pytorch.merge import Node
+    from redco_new.pytorch.sizes import Number
+
+    class Body:
+        def value(self, x):
+            return ast.Constant(x.values) if isinstance(x, Number) else ast.Name("x")
+
+    node = Node("operation", "rms_norm.default", {}, (), torch.float32, None, "")
+    arguments = {"normalized_shape": [8], "eps": eps and Number(eps), "input": node}
+    assert ast.unparse(_norm(Body(), arguments, node)).endswith(f"epsilon={text})")
+
+
+def test_of_equal_numbers_the_first_are_the_largest_in_the_gate():
+    import torch
+
+    from redco_new.pytorch.gate import _WithoutDropout
+
+    x = torch.tensor([[0.0, 2.0, 2.0, 2.0, 2.0, 1.0] * 9]).requires_grad_()
+    with _WithoutDropout():
+        values, places = torch.topk(x, 3)
+        assert x.topk(2, largest=False).indices.tolist() == [[0, 6]]
+    assert places.tolist() == [[1, 2, 3]] and values.tolist() == [[2.0, 2.0, 2.0]]
+    values.sum().backward()
+    assert x.grad.nonzero()[:, 1].tolist() == [1, 2, 3]
+
+
+def test_parts_that_hold_other_parameters_are_of_two_classes():
+    from types import SimpleNamespace
+
+    import torch
+    from torch import nn
+
+    from redco_new.pytorch.classes import Classes
+
+    parts = {name: nn.Identity() for name in ("plain", "biased", "other")}
+    for name in ("biased", "other"):  # which what calls it reads
+        parts[name].bias = nn.Parameter(torch.zeros(4))
+    own = SimpleNamespace(
+        part=parts.get, structures=SimpleNamespace(of=lambda _: ""), _tables=lambda _: ()
+    )
+    keys = {name: Classes.key(own, name) for name in parts}
+    assert keys["biased"] == keys["other"] != keys["plain"]
+
+
+def test_a_config_within_another_is_the_one_of_model_py():
+    from types import SimpleNamespace
+
+    from redco_new.pytorch.makers import Makers
+
+    text, sizes = SimpleNamespace(model_type="text", width=8), SimpleNamespace(width=8)
+    whole = SimpleNamespace(model_type="whole", text_config=text, sizes=sizes)
+    instance = SimpleNamespace(arguments={"model": {"config": whole}})
+    own = SimpleNamespace(path="model", rows=[(SimpleNamespace(instance=instance), "model")])
+    makers = SimpleNamespace(_own=own)
+    assert Makers._object(makers, "config", [text]) == "config"
+    assert Makers._object(makers, "config", [sizes]) == "config.sizes"

@@ -72,7 +72,9 @@ class Classes:
 
     def key(self, path: str) -> Hashable:
         """Return what parts of one class have in common."""
-        return type(self.part(path)), self.structures.of(path), self._tables(path)
+        part = self.part(path)
+        holds = tuple(k for k, x in part._parameters.items() if x is not None)  # others may read it
+        return type(part), holds, self.structures.of(path), self._tables(path)
 
     def _tables(self, path: str) -> Hashable:
         """Return the structure of how buffers are computed that a part reads, and those that it calls: two kinds of layers may have other ones."""

@@ -141,8 +141,16 @@ RATES = dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), 5) | {
 }
 
 
+def _first_of_equals(
+    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> torch.return_types.topk:
+    """Return the k largest numbers and where they are: of equal ones the first, as XLA takes them; PyTorch takes any."""
+    values, places = torch.sort(x, dim=dim, descending=largest, stable=True)
+    return torch.return_types.topk((values.narrow(dim, 0, k), places.narrow(dim, 0, k)))
+
+
 class _WithoutDropout(TorchFunctionMode):
-    """Turn dropout off, by whatever function a class calls it."""
+    """Turn dropout off, by whatever function a class calls it, and have the largest of equal numbers be the first of them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what a function gives, without dropout."""
@@ -152,6 +160,8 @@ class _WithoutDropout(TorchFunctionMode):
         if name in RANDOM:
             result = func(*args, **(kwargs or {}))
             return torch.full_like(result, STILL)
+        if name == "topk":
+            return _first_of_equals(*args, **(kwargs or {}))
         if place := RATES.get(name):
             args = (*args[:place], 0.0, *args[place + 1 :])
         return func(*args, **{**(kwargs or {}), **({"dropout_p": 0.0} if name == SDPA else {})})

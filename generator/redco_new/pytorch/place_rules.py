@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import torch
+
 from redco_new.pytorch.expressions import fill, sequence
 from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.rules import Printer, plain, rule
@@ -109,6 +111,12 @@ def _put_one(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("place.set(y)", place=whole, y=body.value(a["src"]))
 
 
+def _one_mask(indices: list[Any]) -> Node | None:
+    """Return the array of truths by which places are chosen, where it is all that chooses: how many they are, no shape follows from."""
+    only = indices[0] if len(indices) == 1 else None
+    return only if isinstance(only, Node) and only.dtype == torch.bool and only.dims else None
+
+
 @rule("index_put", "index_copy", "index_add", "index_fill")
 def _put_many(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     """Return an array with others at some of its places, or added there."""
@@ -117,6 +125,14 @@ def _put_many(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     added = node.target.startswith("index_add") or plain(a.get("accumulate", False))
     y = next(a[name] for name in ("values", "source", "value") if name in a)
     at = fill("x.at", x=body.value(a["self"]))
+    if "indices" in a and not added and (mask := _one_mask(a["indices"])) and y.dims == ():
+        rest = (None,) * (len(a["self"].dims) - len(mask.dims))
+        index: list[ast.expr] = [ast.Constant(...), *map(ast.Constant, rest)]
+        chosen = body.value(mask)
+        if rest:
+            chosen = ast.Subscript(chosen, sequence(index), ast.Load())
+        parts = {"mask": chosen, "y": body.value(y), "x": body.value(a["self"])}
+        return fill("jnp.where(mask, y, x)", **parts)
     if "indices" in a:
         items = [ast.Slice() if x is None else body.value(x) for x in a["indices"]]
         index = items[0] if len(items) == 1 else sequence(items)

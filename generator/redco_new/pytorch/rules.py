@@ -50,14 +50,17 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+VARIES = object()  # of a number that programs do not have in common, which is none that a rule asks for
+
+
 def plain(x: Any) -> Any:
-    """Return an argument of which all programs have the same: a number, or a list of such."""
+    """Return an argument of which all programs have the same: a number, or a list of such; else VARIES."""
     if isinstance(x, Default):
         return plain(x.value)
     if isinstance(x, list):
         return [plain(item) for item in x]
     if isinstance(x, Number):
-        return x.values[0] if len(set(x.values)) == 1 else None
+        return x.values[0] if len(set(x.values)) == 1 else VARIES
     return x
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from others import OTHERS, small_others
+from together import TOGETHER
 
 HERE = Path(__file__).parent
 RESULTS, TABLE = HERE / "results.jsonl", HERE / "table.md"
@@ -151,6 +152,7 @@ def print_one(name: str, layers: int = 0) -> dict[str, Any]:
             lists = {k for k, x in arguments.items() if isinstance(x, list)}
             counts = dict.fromkeys({*COUNTS} & arguments.keys(), layers)
             arguments = {k: x for k, x in arguments.items() if k not in lists} | counts
+        arguments |= next((x for begin, x in TOGETHER.items() if name.startswith(begin)), {})
         inputs = {"input_ids": Input((LENGTH,), "int32", WORDS)}
         if name in OTHERS:
             arguments = small_others(reference.value, arguments)

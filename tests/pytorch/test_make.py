@@ -69,6 +69,7 @@ def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
         ((96, 180, 312), "(rope + nope) * heads"),  # latent queries
         ((96, 64, 120), "width + 2 * (width // heads)"),  # queries, and one key and value
         ((128, 168, 240), "width + 2 * rope * heads"),
+        ((0.5, 5**-0.5, 4.5**-0.5), "(rope / 2) ** -0.5"),
     ],
 )
 def test_a_size_of_several_is_said_by_them(values, text):
@@ -456,3 +457,39 @@ def test_a_config_within_another_is_the_one_of_model_py():
     makers = SimpleNamespace(_own=own)
     assert Makers._object(makers, "config", [text]) == "config"
     assert Makers._object(makers, "config", [sizes]) == "config.sizes"
+
+
+@pytest.mark.parametrize(
+    ("rank", "text"), [(2, "jnp.where(m, y, x)"), (3, "jnp.where(m[..., None], y, x)")]
+)
+def test_places_that_truths_choose_are_a_choice_and_no_index(rank, text):
+    import ast
+
+    import torch
+
+    from redco_new.pytorch.merge import Node
+    from redco_new.pytorch.place_rules import _put_many
+
+    class Body:
+        def value(self, x):
+            return ast.Name(x.target)
+
+    dims = {"x": (2, 8, 4)[:rank], "m": (2, 8), "y": ()}
+    dtypes = {"x": torch.float32, "m": torch.bool, "y": torch.float32}
+    x, m, y = (
+        Node("input", name, {}, dims[name], dtypes[name], None, "") for name in ("x", "m", "y")
+    )
+    node = Node("operation", "index_put.default", {}, dims["x"], torch.float32, None, "")
+    printed = _put_many(Body(), {"self": x, "indices": [m], "values": y}, node)
+    assert ast.unparse(printed) == text
+
+
+def test_logits_of_one_head_of_a_list_are_made_of_hidden_states():
+    from redco_new.pytorch.merge import Node
+    from redco_new.pytorch.texts import _reads
+
+    def call(target):
+        return Node("module", target, {}, None, None, None, "")
+
+    assert _reads(call("lm_heads.0"), "lm_heads") and _reads(call("decoder"), "decoder.head")
+    assert not _reads(call("lm_head"), "lm_heads") and not _reads(call("model"), "lm_head")

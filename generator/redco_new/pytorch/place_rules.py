@@ -125,13 +125,13 @@ def _put_many(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     added = node.target.startswith("index_add") or plain(a.get("accumulate", False))
     y = next(a[name] for name in ("values", "source", "value") if name in a)
     at = fill("x.at", x=body.value(a["self"]))
-    if "indices" in a and not added and (mask := _one_mask(a["indices"])) and y.dims == ():
-        rest = (None,) * (len(a["self"].dims) - len(mask.dims))
-        index: list[ast.expr] = [ast.Constant(...), *map(ast.Constant, rest)]
-        chosen = body.value(mask)
+    mask = _one_mask(a["indices"]) if "indices" in a and not added and y.dims == () else None
+    if mask is not None and mask.dims:
+        rest = [ast.Constant(None)] * (len(a["self"].dims) - len(mask.dims))
+        parts = {"mask": body.value(mask), "x": body.value(a["self"]), "y": body.value(y)}
         if rest:
-            chosen = ast.Subscript(chosen, sequence(index), ast.Load())
-        parts = {"mask": chosen, "y": body.value(y), "x": body.value(a["self"])}
+            dims = sequence([ast.Constant(...), *rest])
+            parts["mask"] = ast.Subscript(parts["mask"], dims, ast.Load())
         return fill("jnp.where(mask, y, x)", **parts)
     if "indices" in a:
         items = [ast.Slice() if x is None else body.value(x) for x in a["indices"]]

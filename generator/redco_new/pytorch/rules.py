@@ -50,7 +50,9 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-VARIES = object()  # of a number that programs do not have in common, which is none that a rule asks for
+VARIES = (
+    object()
+)  # of a number that programs do not have in common, which is none that a rule asks for
 
 
 def plain(x: Any) -> Any:

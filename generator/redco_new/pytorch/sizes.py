@@ -88,6 +88,7 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _squares(number, atom)
     for atom in scope:
         yield from _roots(atom)
+        yield from _roots_of_parts(number, atom)
     for text, values in pairs:
         yield from _roots(Atom(f"({text})", tuple(values)))
     for atom in scope:
@@ -253,6 +254,14 @@ def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:
         yield f"{atom.text} ** 0.5", [x**0.5 for x in atom.values]
         yield f"{atom.text} ** -0.25", [x**-0.25 for x in atom.values]
         yield f"1 / {atom.text}", [1 / x for x in atom.values]
+
+
+def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+    """Yield a root of one over a part of a size, as of heads that attend with half of what they hold."""
+    wanted = number.values[0]
+    parts = round(atom.values[0] * wanted**2) if 0 < wanted < 1 else 0
+    if 1 < parts <= SEVERAL and min(atom.values) > 0:
+        yield f"({atom.text} / {parts}) ** -0.5", [(x / parts) ** -0.5 for x in atom.values]
 
 
 def _zip(function, one: Sequence[float], other: Sequence[float]) -> list[float]:

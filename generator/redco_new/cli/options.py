@@ -116,7 +116,7 @@ Lora = Annotated[
     str | None,
     typer.Option(
         metavar="ADAPTER",
-        help="Train an adapter, not the model: rank=16,alpha=32,targets=q,v,base=nf4,dropout=0.05,rslora=true,dora=true, or any of these; off: the model.",
+        help="Train an adapter, not the model: rank=16,alpha=32,targets=q,v,base=nf4,dropout=0.05,rslora=true,dora=true,sweep=16, or any of these; off: the model.",
     ),
 ]
 Dropout = Annotated[

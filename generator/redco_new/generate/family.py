@@ -38,6 +38,7 @@ from redco_plan import CONTEXT, MODEL
 
 # Sizes of models that turn positions, and have no table of them.
 ROTATED = {"rope_theta", "rotary_dim"}
+SWEPT = ("lm", "sft")  # the recipes whose loop is that of many adapters, too
 
 
 def read_family(request: Request, template: Template) -> Design:
@@ -59,6 +60,7 @@ def read_family(request: Request, template: Template) -> Design:
     length, recipe = _sequence_length(request, model), _with_tiny_length(request, recipe)
     if request.lora:
         recipe = recipe.adapted()
+        _check_sweep(request.lora.sweep, recipe)
     _check_products(request, recipe)
     texts = model.print_files(template, request.package)
     adapter = _adapter(request, model, recipe, texts)
@@ -99,6 +101,15 @@ def _adapter(
     tensors = family_tensors(model.family, request.package, texts)
     linear, experts = linear_layers(tensors), expert_kernels(tensors)
     return choose_adapter(linear, request.lora, request.model, recipe.classes, experts)
+
+
+def _check_sweep(count: int, recipe: Recipe) -> None:
+    """Raise RedcoError where many adapters at once are asked for, of a recipe that trains one."""
+    if count and recipe.name not in SWEPT:
+        what = (
+            f"the recipe {recipe.name} trains one adapter, and {' and '.join(SWEPT)} many at once"
+        )
+        raise RedcoError("--lora: sweep", what, "leave it out, or choose another --recipe")
 
 
 def _check_products(request: Request, recipe: Recipe) -> None:
@@ -205,7 +216,11 @@ def _tiny_preset(
     settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
     changes = section_changes(recipe.branches, model.tiny.sizes)
     fields = {name: settings | others for name, others in changes.items()}
-    return {**fields, **(adapter.tiny if adapter else {}), **recipe.tiny}
+    own = adapter.tiny if adapter else {}
+    if adapter and adapter.lora.sweep:
+        rate = recipe.tiny.get("optimizer", {}).get("learning_rate", recipe.adapter_rate.value)
+        own = {**own, "sweep": adapter.lora.sweep_around(rate)}
+    return {**fields, **own, **recipe.tiny}
 
 
 def _program(

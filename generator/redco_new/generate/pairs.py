@@ -24,7 +24,32 @@ class Pair:
     todo: str
 
 
+def _sweeps(request: Request) -> bool:
+    return request.lora is not None and request.lora.sweep > 0
+
+
+def _not_with_a_sweep(flag: str, asked: Callable[[Request], bool], what: str) -> Pair:
+    """Return what many adapters at once do not go with. asked: whether a request has it. what: what it is."""
+    why = f"a step of many adapters is a loop over those of one, which is not tried with {what}"
+    todo = f"leave sweep out of --lora, or {flag} out"
+    return Pair("--lora: sweep", lambda one: _sweeps(one) and asked(one), lambda _: why, todo)
+
+
 PAIRS = (
+    Pair(
+        "--lora: sweep",
+        lambda one: _sweeps(one) and (not one.is_family or one.of_transformers or bool(one.via)),
+        lambda one: f"{one.model_name} is a class of its own, and many adapters at once are of a family of redco's",
+        "leave sweep out of --lora, or choose a family: `redco models` lists them",
+    ),
+    _not_with_a_sweep("--products", lambda one: one.products != COMPUTE, "products in 8 bits"),
+    _not_with_a_sweep(
+        "--optimizer-memory", lambda one: one.optimizer_memory == HOST, "moments on the host"
+    ),
+    _not_with_a_sweep(
+        "--gradients-across", lambda one: one.gradients_across != COMPUTE, "gradients added up so"
+    ),
+    _not_with_a_sweep("the axis stage", lambda one: STAGE in one.mesh, "stages"),
     Pair(
         "--lora",
         lambda one: one.lora is not None and one.lora.dropout > 0 and STAGE in one.mesh,

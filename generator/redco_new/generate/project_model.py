@@ -73,7 +73,8 @@ class ProjectModel:
         """Python that makes it in steps.py, of `config` and `key`."""
         one = "adapted" if self.adapter else self.class_name
         call = f"pipeline.{self.maker}({one}, config" if self.maker else f"{one}(config.model"
-        return f"{call}, rngs=nnx.Rngs(key))"
+        of_one = ", lora=lora" if self.adapter and self.adapter.lora.sweep else ""
+        return f"{call}, rngs=nnx.Rngs(key){of_one})"
 
     @property
     def has_config(self) -> bool:
@@ -95,6 +96,11 @@ class ProjectModel:
         return print_sections(
             {name: (classes.get(name, name.capitalize()), x) for name, x in self.tiny.items()}
         )
+
+    def sweep(self, rate: float) -> str:
+        """Return Python that makes the default of the section `sweep`, of adapters around a learning rate."""
+        assert self.adapter is not None
+        return print_call("Sweep", self.adapter.lora.sweep_around(rate))
 
     @property
     def weights(self) -> str:

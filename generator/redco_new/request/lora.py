@@ -9,10 +9,11 @@ from typing import Any
 from redco_new.errors import RedcoError
 
 OFF = "off"  # what --lora takes to leave it out again
-KEYS = ("rank", "alpha", "targets", "base", "dropout", "rslora", "dora")
+KEYS = ("rank", "alpha", "targets", "base", "dropout", "rslora", "dora", "sweep")
 BASES = ("int8", "nf4")  # what the model can be stored in
 EXAMPLE = "rank=16,alpha=32,targets=q,v"
 MOST_RANK = 1 << 16  # more features than a layer of any model has
+MOST_ADAPTERS = 1 << 10  # of a run: a line of each in its table
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Lora:
     dropout: share of the features that it does not see, in training.
     rslora: whether what it adds is times alpha / the root of rank (Kalajdzievski 2023).
     dora: whether it says how long the columns of a matrix are too (Liu et al. 2024).
+    sweep: how many of them a run trains at once, as config.py has them at first; 0: the one.
     """
 
     rank: int = (
@@ -37,11 +39,18 @@ class Lora:
     dropout: float = 0.0
     rslora: bool = False
     dora: bool = False
+    sweep: int = 0
+
+    def sweep_around(self, rate: float) -> dict[str, tuple[float, ...]]:
+        """Return the learning rates of its adapters at first: from a tenth of one to ten times it, in equal factors."""
+        powers = [2 * i / max(self.sweep - 1, 1) - 1 for i in range(self.sweep)]
+        rates = [rate * 10**power for power in powers] if self.sweep > 1 else [rate]
+        return {"learning_rates": tuple(float(f"{one:.3g}") for one in rates)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain data, for redco.toml."""
         sizes = {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets)}
-        others = {name: getattr(self, name) for name in ("base", "dropout", "rslora", "dora")}
+        others = {name: getattr(self, name) for name in KEYS[3:]}
         return sizes | {name: value for name, value in others.items() if value}
 
 
@@ -76,7 +85,12 @@ def check_lora(where: str, value: Any) -> Lora | None:
     for name, flag in flags.items():
         if type(flag) is not bool:
             raise RedcoError(f"{where}: {name}", f"{flag!r} is neither", "give true or false")
-    return Lora(rank, float(alpha), tuple(dict.fromkeys(targets)), base, float(dropout), **flags)
+    sweep = value.get("sweep", 0)
+    if type(sweep) is not int or not 0 <= sweep <= MOST_ADAPTERS:
+        todo = f"give a whole number from 1 to {MOST_ADAPTERS}, or 0 for the one"
+        raise RedcoError(f"{where}: sweep", f"{sweep!r} is no number of adapters", todo)
+    names = tuple(dict.fromkeys(targets))
+    return Lora(rank, float(alpha), names, base, float(dropout), **flags, sweep=sweep)
 
 
 def _parse(where: str, text: str) -> dict[str, Any]:
@@ -95,6 +109,7 @@ def _parse(where: str, text: str) -> dict[str, Any]:
         table["targets"] = words["targets"]
     kinds: dict[str, Callable[[str], Any]] = {
         "rank": int,
+        "sweep": int,
         "alpha": float,
         "dropout": float,
         "rslora": _flag,

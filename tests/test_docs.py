@@ -41,6 +41,7 @@ def flags():
     """The flags that programs of projects have: fields of config.py, and what the programs add."""
     files = [EMITTED / "config.py.jinja", *RECIPE.glob("shared/data/*.jinja")]
     files += [*RECIPE.rglob("*.jinja"), *(ROOT / "templates/models").glob("*/*.jinja")]
+    files.append(ROOT / "runtime/redco_runtime/step/sweep.py")  # a section of config.py
     fields = {x for f in files for x in re.findall(rf"\b(\w+): (?:{TYPES})\b", f.read_text())}
     fields |= {setting.name for recipe in RECIPES.values() for setting in recipe.settings}
     programs = [*EMITTED.glob("*.jinja"), *(ROOT / "runtime").rglob("*.py")]

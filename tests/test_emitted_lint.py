@@ -300,6 +300,27 @@ def test_muon_is_where_it_is_asked_for(emit):
     assert "`redco update --features muon` brings it" in without[path]
 
 
+def test_many_adapters_are_where_they_are_asked_for(emit, lint):
+    """Beside them the runtime is the same, and a run of one has nothing of them."""
+    asked, plain = (
+        Request.from_flags("a-project", "llama", recipe="sft", shards="2", lora=lora)
+        for lora in ("rank=8,sweep=3", "rank=8")
+    )
+    assert lint(asked, stateful=False) == ""
+    files, without = emit(asked), emit(plain)
+    assert files["a_project/train.py"].count("\n") <= 110
+    modules = {
+        f"a_project/runtime/{name}.py"
+        for name in ("checkpoints/lora/sweep_start", "loop/sweep", "step/stack", "step/sweep")
+    }
+    assert {path for path in files if path not in without} == modules
+    assert all(files[path] == without[path] for path in without if in_runtime(path))
+    assert not any(
+        "sweep" in text.lower() for path, text in without.items() if not in_runtime(path)
+    )
+    assert "Sweep(learning_rates=(2e-05, 0.0002, 0.002))" in files["a_project/config.py"]
+
+
 def test_products_in_8_bits_are_where_they_are_asked_for(emit, lint):
     """Beside them the runtime is the same, and a run has no flag of them elsewhere."""
     asked, plain = (

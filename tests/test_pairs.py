@@ -71,6 +71,20 @@ REFUSED = [
     ({"optimizer_memory": "host", "features": ("muon",)}, "--optimizer-memory", "Muon", "feature"),
     ({"products": "int8", "lora": "rank=4,base=int8"}, "--products", "base=int8", "leave one"),
     ({"products": "int8", "recipe": "grpo"}, "--products", "grpo weighs answers", "leave it out"),
+    *(
+        ({"lora": "sweep=2", **one}, "--lora: sweep", what, "leave sweep out of --lora")
+        for one, what in (
+            ({"products": "int8"}, "not tried with products in 8 bits"),
+            ({"mesh": "stage=2"}, "not tried with stages"),
+            ({"optimizer_memory": "host"}, "not tried with moments on the host"),
+            ({"gradients_across": "float32"}, "not tried with gradients added up so"),
+            ({"via": "torch"}, "a class of its own"),
+        )
+    ),
+    *(
+        ({"lora": "sweep=2", **one}, "--lora: sweep", "trains one adapter, and lm and sft", "leave")
+        for one in ({"recipe": "dpo"}, {"model": TEXTS}, {"model": PICTURES})
+    ),
     ({"lora": "rank=4", "recipe": "distillation"}, "--lora", "second model", "--recipe"),
     ({"model": TEXTS, "recipe": "dpo"}, "--recipe", "seq2seq", "choose seq2seq"),
     (

@@ -8,10 +8,7 @@ import pytest
 from generated import run
 from safetensors.numpy import load_file
 
-from redco_new.errors import RedcoError
-from redco_new.generate.read import plan_request
 from redco_new.project.create import create_project
-from redco_new.render.template import open_template
 from redco_new.request import Request
 
 # For some adapters of a sweep, how far three steps are from those of a project of one, on the same batches and base.
@@ -40,9 +37,9 @@ def sized(config, **train):
     model = replace(config.model, num_layers=1)
     return replace(config, model=model, data=data, train=train, lora=lora)
 
-def taken(steps, state, config):
+def taken(steps, state):
     losses = []
-    for batch in TrainBatches(examples, pipeline, config.train, start=0, sharding=steps.batch):
+    for batch in TrainBatches(examples, pipeline, sweep.train, start=0, sharding=steps.batch):
         state, values = steps.train(state, batch)
         losses.append({name: float(x) for name, x in values.items()})
     return flatten(jax.device_get(state.params)), losses
@@ -53,7 +50,7 @@ with jax.set_mesh(make_mesh(AXES)):
     steps = every.build(sweep)
     state = steps.init(jax.random.key(0))
     frozen = jax.device_get(state.frozen)
-    params, losses = taken(steps, state, sweep)
+    params, losses = taken(steps, state)
     for row in (rows_of(sweep)[n] for n in numbers):
         own = sized(of_one.TINY, seed=row.seed)
         rule = replace(own.optimizer, learning_rate=row.learning_rate)
@@ -61,7 +58,7 @@ with jax.set_mesh(make_mesh(AXES)):
         steps = one.build(own)
         state = steps.init(jax.random.key(row.seed))
         state = replace(state, frozen=jax.device_put(frozen, jax.tree.map(lambda x: x.sharding, steps.state.frozen)))
-        alone, other = taken(steps, state, own)
+        alone, other = taken(steps, state)
         far = [abs(a["loss"] - b[f"adapter_{row.number}/loss"]) for a, b in zip(other, losses)]
         for path, x in alone.items():
             stacked = params[path][row.number].copy()
@@ -141,23 +138,3 @@ def test_the_best_is_kept_and_each_is_exported(tmp_path):
     assert code == 2 and "--adapter: 4: give a number from 0 to 3" in err
     code, _, err = run(f"{train} --steps 6 --ranks 4 4", folder)
     assert code == 2 and "have the ranks [2, 4, 2, 4]" in err
-
-
-@pytest.mark.parametrize(
-    ("model", "flags", "what"),
-    [
-        ("llama", {"recipe": "dpo"}, "the recipe dpo trains one adapter, and lm and sft many"),
-        ("t5", {}, "the recipe seq2seq trains one adapter"),
-        ("llama", {"products": "int8"}, "not tried with products in 8 bits"),
-        ("llama", {"mesh": "stage=2"}, "not tried with stages"),
-        ("llama", {"optimizer_memory": "host"}, "not tried with moments on the host"),
-        ("llama", {"gradients_across": "float32"}, "not tried with gradients added up so"),
-        ("llama", {"via": "torch"}, "a class of its own"),
-        ("llama", {"lora": "sweep=-1"}, "-1 is no number of adapters"),
-        ("llama", {"lora": "sweep=all"}, "'all' is no number of adapters"),
-    ],
-)
-def test_what_goes_with_no_sweep_is_refused(model, flags, what):
-    with open_template(None) as template, pytest.raises(RedcoError, match="--lora: sweep") as error:
-        plan_request(Request.from_flags("a", model, **{"lora": "sweep=2", **flags}), template)
-    assert what in error.value.what

@@ -368,6 +368,8 @@ def test_what_is_asked_for(text, value):
     [
         ("rank=0", "--lora: rank: 0 is no rank"),
         ("rank=x", "--lora: rank: 'x' is no rank"),
+        ("sweep=-1", "--lora: sweep: -1 is no number of adapters"),
+        ("sweep=all", "--lora: sweep: 'all' is no number of adapters"),
         ("alpha=-1", "--lora: alpha: -1.0 is no scale"),
         ("alpha=nan", "is no scale"),
         ("q,v", "is not understood"),

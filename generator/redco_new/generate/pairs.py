@@ -28,11 +28,11 @@ def _sweeps(request: Request) -> bool:
     return request.lora is not None and request.lora.sweep > 0
 
 
-def _not_with_a_sweep(flag: str, asked: Callable[[Request], bool], what: str) -> Pair:
-    """Return what many adapters at once do not go with. asked: whether a request has it. what: what it is."""
+def _not_with_a_sweep(flag: str, has: Callable[[Request], bool], what: str) -> Pair:
+    """Return what many adapters at once do not go with. has: whether a request has it. what: what it is."""
     why = f"a step of many adapters is a loop over those of one, which is not tried with {what}"
     todo = f"leave sweep out of --lora, or {flag} out"
-    return Pair("--lora: sweep", lambda one: _sweeps(one) and asked(one), lambda _: why, todo)
+    return Pair("--lora: sweep", lambda one: _sweeps(one) and has(one), lambda _: why, todo)
 
 
 PAIRS = (

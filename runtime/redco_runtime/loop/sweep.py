@@ -125,11 +125,11 @@ class SweepEvaluation(Evaluation):
         lines = read_lines(self.path) if jax.process_index() == 0 else []
         if not lines:
             return
-        found, by = lines[-1]["adapters"], self._names[0] if self._names else LOSS
-        best = best_of(found, by)
-        names = [name for name in found[0] if name not in ABOUT]
+        figures, by = lines[-1]["adapters"], self._names[0] if self._names else LOSS
+        best = best_of(figures, by)
+        names = [name for name in figures[0] if name not in ABOUT]
         self.metrics.say("".join(f"{name:>15}" for name in (*ABOUT, *names)))
-        for one in found:
+        for one in figures:
             about = "".join(f"{one[name]:>15g}" for name in ABOUT)
             numbers = "".join(f"{math.nan if one[n] is None else one[n]:>15.4f}" for n in names)
             mark = f"  the best by {by}, which export takes" if one["adapter"] == best else ""

@@ -227,9 +227,9 @@ def summary(values: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """
     sound, loss = values["sound"], values["loss"]
     best = jnp.argmin(jnp.where(sound, loss, jnp.inf))
-    each = {name: x for name, x in values.items() if name != "sound"}
-    own = {f"adapter_{i}/{name}": x[i] for name, x in each.items() for i in range(len(loss))}
-    first = {name: x[best] for name, x in each.items()}
+    every = {name: x for name, x in values.items() if name != "sound"}
+    own = {f"adapter_{i}/{name}": x[i] for name, x in every.items() for i in range(len(loss))}
+    first = {name: x[best] for name, x in every.items()}
     worst = jnp.max(jnp.where(sound, loss, -jnp.inf))
     all_of_them = {"adapter": best, "worst_loss": worst, "unsound": jnp.sum(~sound)}
     return {**first, **all_of_them, **own, "sound": sound.any()}

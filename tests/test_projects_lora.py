@@ -15,6 +15,7 @@ from redco_new.request import Request
     "model, lora, further",
     [
         ("llama", "rank=4", {}),
+        ("llama", "rank=4,sweep=2", {}),
         ("llama", "rank=4,base=nf4", {}),
         ("t5", "rank=4,base=int8", {}),
         ("mixtral", "rank=4,base=nf4,targets=q,gate,up,down", {"mesh": "expert=2,model=2"}),

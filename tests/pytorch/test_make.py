@@ -70,13 +70,24 @@ def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
         ((96, 64, 120), "width + 2 * (width // heads)"),  # queries, and one key and value
         ((128, 168, 240), "width + 2 * rope * heads"),
         ((0.5, 5**-0.5, 4.5**-0.5), "(rope / 2) ** -0.5"),
+        ((200.0, 500.0, 125.0), "nope ** 0.5 / rate"),
     ],
 )
 def test_a_size_of_several_is_said_by_them(values, text):
     from redco_new.pytorch.sizes import Atom, Number, express
 
     sizes = {"rope": (8, 10, 9), "nope": (16, 20, 30), "heads": (4, 6, 8), "width": (64, 48, 96)}
+    sizes |= {"rate": (0.02, 20**0.5 / 500, 30**0.5 / 125)}
     assert express(Number(values), [Atom(name, x) for name, x in sizes.items()]) == text
+
+
+@pytest.mark.parametrize(("place", "text"), [((0, 0, 0, 1, 1, 1), "(2.5, 7.25)[i]"), ((0, 1, 2, 0, 1, 2), None)])  # fmt: skip
+def test_a_number_goes_by_the_place_of_a_layer_and_by_no_size(place, text):
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    of_place = {(0, 0, 0, 1, 1, 1): (2.5, 2.5, 2.5, 7.25, 7.25, 7.25)}
+    values = of_place.get(place, (2.53, 7.27, 3.19, 2.53, 7.27, 3.19))
+    assert express(Number(values), [Atom("i", place)]) == text
 
 
 def test_three_sizes_are_tried_before_two_and_a_constant():
@@ -482,14 +493,3 @@ def test_places_that_truths_choose_are_a_choice_and_no_index(rank, text):
     node = Node("operation", "index_put.default", {}, dims["x"], torch.float32, None, "")
     printed = _put_many(Body(), {"self": x, "indices": [m], "values": y}, node)
     assert ast.unparse(printed) == text
-
-
-def test_logits_of_one_head_of_a_list_are_made_of_hidden_states():
-    from redco_new.pytorch.merge import Node
-    from redco_new.pytorch.texts import _reads
-
-    def call(target):
-        return Node("module", target, {}, None, None, None, "")
-
-    assert _reads(call("lm_heads.0"), "lm_heads") and _reads(call("decoder"), "decoder.head")
-    assert not _reads(call("lm_head"), "lm_heads") and not _reads(call("model"), "lm_head")

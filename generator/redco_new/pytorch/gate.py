@@ -274,7 +274,7 @@ def run_printed(
 
     try:
         grads, (outputs, changed) = run(params, rest, dict(arrays))
-    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+    except (TypeError, ValueError, AttributeError, NameError, NotImplementedError) as error:
         raise RedcoError(
             "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"
         ) from error

@@ -157,8 +157,7 @@ def _head_name(module: nn.Module) -> str:
 def _reads(node: Node, head: str) -> bool:
     """Return whether a node is what makes logits: a call of the head, or of a part that has it, or a product with its weight."""
     if node.kind == "module":
-        one, other = f"{head}.", f"{node.target}."  # of several heads, each is within a list
-        return one.startswith(other) or other.startswith(one)
+        return head == node.target or head.startswith(f"{node.target}.")
     return node.kind == "operation" and any(
         x.kind == "parameter" and x.target == f"{head}.weight" for x in walk(node.arguments)
     )

@@ -83,7 +83,6 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     for a, b in permutations(scope, 2):
         yield from _logarithms(number, a, b)
         yield from _times(number, a, b)
-        yield from _root_over(number, a, b)
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
     for atom in (*scope, *quotients):
         yield from _squares(number, atom)
@@ -265,14 +264,6 @@ def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[floa
     parts = round(atom.values[0] * wanted**2) if 0 < wanted < 1 else 0
     if 1 < parts <= SEVERAL and min(atom.values) > 0:
         yield f"({atom.text} / {parts}) ** -0.5", [(x / parts) ** -0.5 for x in atom.values]
-
-
-def _root_over(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
-    """Yield the root of a size over a rate, as of scales that are learned from what they are drawn by."""
-    if _are_whole(a.values) and not _are_whole(b.values) and min(*a.values, *b.values) > 0:
-        for power in (0.5, 0.25):
-            roots = [x**power for x in a.values]
-            yield f"{a.text} ** {power} / {b.text}", _zip(lambda x, y: x / y, roots, b.values)
 
 
 def _zip(function, one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -40,7 +40,7 @@ SMALL = {
     "dim_model": 64, "dim_head": 16, "dim_ff": 128, "emb_dim": 64, "n_words": WORDS, "max_len": 128, "ffn_hidden_size": 128,
     "expert_ffn_hidden_size": 48, "num_experts_per_token": 2, "num_kv_shared_layers": 0, "dff": 128,
     "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS, "attention_types": [[["global", "local"], 1]],
-    "axial_pos_embds_dim": [24, 40], "axial_pos_shape": [8, 16], "pronunciation_vocab_size": 50, "shape_vocab_size": 60,
+    "axial_pos_embds_dim": [24, 40], "axial_pos_shape": [4, 8], "pronunciation_vocab_size": 50, "shape_vocab_size": 60,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
     "layer_types": ["full_attention"] * 2, "default_language": "en_XX", "mamba_num_heads": 8, "mamba_head_dim": 16, "num_hash_layers": 0, "n_shared_experts": 1,
 }  # fmt: skip

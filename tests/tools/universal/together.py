@@ -14,7 +14,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "LongcatFlash": {"head_dim": 8, "zero_expert_num": 2, "moe_topk": 2},
     "Musicgen": {"num_codebooks": 1},  # of several, rows of one batch are those of one example
     "Qwen4Exp": {
-        "indexer_n_heads": 4, "indexer_kv_heads": 2, "indexer_head_dim": 16, "indexer_budget": 16,
+        "indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 16,
         "indexer_compress_ratio": 4, "hc_lowrank": 12,
     },
     "ZambaFor": {

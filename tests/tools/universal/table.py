@@ -60,7 +60,6 @@ HEAD = """# Causal language models of transformers, printed
 Of {entries} entries {run} were run: {printed} are printed, {cached} of them with texts that share a row and a cache, and {refused}
 refused. Errors are the largest difference from PyTorch over the largest value, in float32; bfloat16: how many times PyTorch's
 own error there it is. Seconds are of the CPU, at most {longest} of a class.
-The others were not run yet.
 
 | model type | class | lines | CPU s | logits | gradients | bfloat16 | decoding | refused, and why |
 |---|---|---|---|---|---|---|---|---|

@@ -243,9 +243,8 @@ class Body(Values):
         """Return whether a step is printed where it is read: by the statement that it is of."""
         if node in self._named or len(node.users) != 1 or isinstance(expression, ast.Tuple):
             return False
-        if len(show(expression)) > LONGEST:
-            return node.users[0].kind == "output"
-        return may_be_inner(node)
+        short = len(show(expression)) <= LONGEST or node.users[0].kind == "output"
+        return short and may_be_inner(node)  # as last_uses has it: what it reads keeps its name
 
     def _expression(self, node: Node) -> ast.expr:
         expression = self._of_step(node)

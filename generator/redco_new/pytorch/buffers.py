@@ -111,5 +111,5 @@ def _slice(result: fx.Node) -> fx.Graph:
         if node in needed:
             copies[node] = graph.node_copy(node, lambda x: copies[x])
     graph.output((copies[result],))
-    clean(graph)
+    clean(graph, has_gradients=False)
     return graph

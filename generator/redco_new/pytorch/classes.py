@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from redco_new.pytorch.construct import is_size
 from redco_new.pytorch.graph import is_function, is_leaf, own_path
 from redco_new.pytorch.kinds import Kind
 from redco_new.pytorch.merge import structure
@@ -15,7 +16,7 @@ from redco_new.pytorch.layers import Count
 from redco_new.pytorch.one_class import OneClass
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.refusal import Unsaid
-from redco_new.pytorch.structures import Structures
+from redco_new.pytorch.structures import Structures, class_of
 from redco_new.pytorch.ties import tied_names
 
 KINDS = 4  # into which the parts of one program are parted, by numbers
@@ -74,7 +75,7 @@ class Classes:
         """Return what parts of one class have in common."""
         part = self.part(path)
         holds = tuple(k for k, x in part._parameters.items() if x is not None)  # others may read it
-        return type(part), holds, self.structures.of(path), self._tables(path)
+        return class_of(part), holds, self.structures.of(path), self._tables(path)
 
     def _tables(self, path: str) -> Hashable:
         """Return the structure of how buffers are computed that a part reads, and those that it calls: two kinds of layers may have other ones."""
@@ -141,6 +142,7 @@ class Classes:
             except Unsaid as error:
                 if marks := self._parted_by(path, error.values):
                     raise Parted(marks) from error
+                error.by_probe = error.by_probe or _by_probe(error.values, len(self.probes))
                 raise
             count = sum(
                 other.name.rstrip("23456789") == printed.name for other in self.printed.values()
@@ -171,6 +173,13 @@ def print_classes(*program: Any) -> tuple[Classes, Printed]:
             return classes, classes.of("")
         except Parted as parted:
             marks = parted.marks
+
+
+def _by_probe(values: Sequence[Any], probes: int) -> tuple[Any, ...]:
+    """Return a number in each probe; () where instances of a class have others. values: for each probe of each instance"""
+    columns = [{*values[i::probes]} for i in range(probes)]
+    alike = all(len(column) == 1 and is_size(*column) for column in columns)
+    return tuple(values[:probes]) if alike else ()
 
 
 def _drops(part: nn.Module) -> bool:

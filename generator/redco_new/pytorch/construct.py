@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ def construct(
         torch.device(device),
         record_draws() as draw_of,
         _note_arguments(),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("ignore")  # which its users see where they make it
         module = make()
     parts = {path: part for path, part in module.named_modules() if NOTE in vars(part)}
     arguments = {path: _arguments_of(part) for path, part in parts.items()}

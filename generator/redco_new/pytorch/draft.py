@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,12 +23,13 @@ from redco_new.pytorch.fields import argument_of, asked_fields, class_fields
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
+from redco_new.pytorch.own_numbers import other_inputs, print_numbers
 from redco_new.pytorch.periods import Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Sizes
 from redco_new.pytorch.setting import Name, Setting
-from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram, refuse
+from redco_new.pytorch.refusal import OTHERWISE, Unsaid, UnlikeProgram, refuse
 from redco_new.pytorch.subject import Way
 from redco_new.pytorch.text import model_text
 from redco_new.pytorch.text_facts import with_cache, with_length
@@ -97,7 +99,7 @@ def draft_class(
     if any(len(x.shape) > 1 for x in way.call.inputs.values()):  # images as large as tables are
         searches.insert(1, (LEAST, False, False, True))
     own = not is_transformers(reference.value)
-    tried = list[Sequence[Setting]]()
+    tried, unsaid = list[Sequence[Setting]](), list[Sizes]()
     for search in searches + [(LEAST, False, True)] * own:
         chosen = sizes(*search)
         if chosen.settings in tried:
@@ -107,24 +109,37 @@ def draft_class(
             draft = _draft_of(reference, way, dtype, base, chosen)
         except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
+            unsaid += [chosen] * isinstance(error, Unsaid)
             continue
         if search[2]:
             draft.classes.note(FIXED.format(name=reference.name))
         return draft
+    for chosen in unsaid[:1]:
+        with suppress(UnlikeProgram):
+            return _draft_of(reference, way, dtype, base, chosen, numbers=True)
     raise unlike
 
 
 def _draft_of(
-    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: Sizes
+    reference: Reference,
+    way: Way,
+    dtype: torch.dtype,
+    base: Made,
+    sizes: Sizes,
+    numbers: bool = False,
 ) -> Draft:
+    """Return a class as sizes make it. numbers: whether one that follows from no size is a field of its own"""
     call, small, lengths = way.call, sizes.small, sizes.lengths
     fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
-    ways = [base, *(trace_way(way, setting, dtype) for setting in sizes.settings[1:])]
+    settings = list(sizes.settings)
+    if numbers:
+        settings.append(other_inputs(settings, lambda x: trace_way(way, x, dtype)))
+    ways = [base, *(trace_way(way, setting, dtype) for setting in settings[1:])]
     if len({traced.orders for _, traced in ways}) > 1:
         raise UnlikeProgram(
             reference.name, "its layers come back in another order for other sizes", OTHERWISE
         )
-    rows = zip(sizes.settings, ways, input_dims(sizes.settings), strict=True)
+    rows = zip(settings, ways, input_dims(settings), strict=True)
     probes = [_probe(way, setting, one, fields, dims) for setting, one, dims in rows]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
@@ -138,7 +153,12 @@ def _draft_of(
         if few[size]
     }
     inputs = [key for key in call.inputs if key != MASK]
-    classes, whole = print_classes(probes, inputs, counts, way.texts, way.kind)
+    program = (inputs, counts, way.texts, way.kind)
+    if numbers:
+        classes, whole, more = print_numbers(probes, program, settings, small, fields)
+        fields += more
+    else:
+        classes, whole = print_classes(probes, *program)
     shorter = set[str]()  # lists of which the gate has fewer layers
     for size, paths in lengths.items():
         if not few[size] or not paths <= classes.stacked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ MOST = 1e-4
 # Gradients that cancel out, as of a bias before BatchNorm, are noise of sums of larger ones: what is smaller
 # than this share of the largest gradient of all is compared with that share.
 NOISE = 1e-2
+OUT_OF_BOUNDS = re.compile(r"out of (bounds|range)")  # as PyTorch says of an index
 SDPA = "scaled_dot_product_attention"
 
 
@@ -216,8 +218,15 @@ def call_torch(
         for name, x in arrays.items()
     }
     tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
-    with _WithoutDropout(), without_drops(module):
-        result = module(**call.fill(tensors))
+    try:
+        with _WithoutDropout(), without_drops(module):
+            result = module(**call.fill(tensors))
+    except (IndexError, RuntimeError) as error:
+        ids = ", ".join(name for name, x in arrays.items() if np.issubdtype(x.dtype, np.integer))
+        if not ids or not OUT_OF_BOUNDS.search(text := error_message(error)):
+            raise
+        todo = "say how many ids there are: below = 12, say"
+        raise RedcoError("--config: [inputs]", f"{ids}: {text}", todo) from error
     return [x for x in pytree.tree_leaves(result) if torch.is_tensor(x)]
 
 

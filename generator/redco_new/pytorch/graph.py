@@ -27,12 +27,13 @@ from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.results import number_results
 from redco_new.pytorch.scans import roll_scans
+from redco_new.pytorch.stops import say_stops
 from redco_new.pytorch.ties import hand_on_ties, is_tied
 from redco_new.pytorch.unread import drop_unread
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {
-    "alias", "clone", "contiguous", "detach", "detach_", "lift_fresh", "lift_fresh_copy",
+    "alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy",
 }  # fmt: skip
 CASTS = {"_to_copy", "type_as"}
 CHECKS = {"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size"}
@@ -70,11 +71,10 @@ def _silence() -> Iterator[None]:
 
 def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     """Return the program of a call by keywords. Raises RedcoError, with the class's line, where it has none."""
-    # Of nn.TransformerEncoder: kernels that have no program.
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with _silence(), numbers_as_steps():
             exported = _export(module, inputs)
+            say_stops(exported)
             exported = decompose(exported.run_decompositions({}))
             parts = torch.export.unflatten(exported)
     except Exception as error:  # whatever the class's own code raises
@@ -158,8 +158,9 @@ def operation(node: fx.Node) -> str:
     return "redco.attention" if name.startswith("redco.attention") else name.split(".")[0]
 
 
-def clean(graph: fx.Graph) -> None:
-    """Take out of a graph what copies and checks."""
+def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
+    """Take out of a graph what copies and checks, and stops gradients where there are none."""
+    nothing = NOTHING if has_gradients else {*NOTHING, "detach"}
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
@@ -170,7 +171,7 @@ def clean(graph: fx.Graph) -> None:
         elif name == "copy" and _same_kind(node, node.args[1]):
             node.replace_all_uses_with(node.args[1])
             graph.erase_node(node)
-        elif name in NOTHING or same:
+        elif name in nothing or same:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
         elif node.target is operator.getitem and operation(node.args[0]) == "native_dropout":

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from flax import nnx
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
@@ -23,6 +24,7 @@ from redco_new.pytorch.construct import construct
 from redco_new.pytorch.draft import Draft, FindSizes, Made, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
+from redco_new.pytorch.fast_paths import without_fast_paths
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
@@ -41,9 +43,11 @@ from redco_new.pytorch.transformers_classes import hub_facts, is_transformers, s
 from redco_new.pytorch.weights import find_stored
 from redco_new.render.execute import use_runtime
 
+NORMED = 8  # examples of the gate where they are normed by each other: two are 1 and -1, whatever they were
 PATIENCE = 60  # CPU seconds after which no further way to print a class is tried
 
 
+@without_fast_paths()
 def print_class(
     reference: Reference,
     where: str,
@@ -62,7 +66,11 @@ def print_class(
     use_runtime()
     subject, causes = read_subject(reference, where, arguments, call, by_hub), list[RedcoError]()
     make = subject.make_plain
-    call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
+    whole = call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
+    for name, parameter in whole.module.named_parameters():
+        if parameter.is_complex():
+            todo = "hold its parts as real numbers, and call torch.view_as_complex"
+            raise refuse(reference.name, f"its parameter {name} is complex", todo)
     start, programs = time.process_time(), list[Any]()
     for way in subject.ways:
         if time.process_time() - start > PATIENCE:
@@ -131,7 +139,9 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     )
     pair = Pair(plain, model, parameters, buffers)
     names = _input_names(whole, way)
-    arrays = examples(plain, draft.small, names.values())
+    normed = any(isinstance(part, _BatchNorm) for part in plain.modules())
+    small = replace(draft.small, batch=NORMED) if normed else draft.small
+    arrays = examples(plain, small, names.values())
     call = way.plain_call
     gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):

@@ -7,6 +7,7 @@ ANEW = "{name}: predict computes each text anew for each token"
 WHOLE = "{name}: predict computes each target anew for each token"
 FROZEN = "{name} is not trained, and is random until weights are read"
 FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
+NUMBERS = "{name} makes {fields} of its other arguments: they are fields of config.py, to be changed with these"
 NOISE = (
     "{name} draws numbers: in training by the key of each example, and 0 in evaluation, so that losses are PyTorch's in"
     " the mean"

@@ -114,7 +114,9 @@ RULES: dict[str, str | tuple[str, ...]] = {
         "jnp.any(self, axis=dim, keepdims=keepdim)",
     ),
     "argmax": ("jnp.argmax(self)", "jnp.argmax(self, axis=dim, keepdims=keepdim)"),
+    "argmin": ("jnp.argmin(self)", "jnp.argmin(self, axis=dim, keepdims=keepdim)"),
     "argsort": "jnp.argsort(self, axis=dim, descending=descending)",
+    "detach": "jax.lax.stop_gradient(self)",
     "cumprod": "jnp.cumprod(self, axis=dim)",
     "cumsum": "jnp.cumsum(self, axis=dim)",
     "linalg_vector_norm": (

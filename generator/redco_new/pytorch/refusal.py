@@ -52,11 +52,14 @@ class Unsaid(UnlikeProgram):
     """A program has a number that follows from no size.
 
     values: of the number, for each probe of each instance of its class
+    name: what it may be called
+    by_probe: the number in each probe, where all instances have the same; () otherwise
     """
 
-    def __init__(self, where: str, what: str, values: Sequence[Any]) -> None:
+    def __init__(self, where: str, what: str, values: Sequence[Any], name: str = "size") -> None:
         super().__init__(where, what, OTHERWISE)
-        self.values = tuple(values)
+        self.values, self.name = tuple(values), name
+        self.by_probe: tuple[int | float, ...] = ()
 
 
 class Differs(RedcoError):

@@ -186,9 +186,10 @@ def _largest(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
         return fill(f"jnp.{name}imum(x, y)", x=x, y=body.value(a["other"]))
     if "dim" not in a:
         return fill(f"jnp.{name}(x)", x=x)
+    function = {"max": "largest", "min": "smallest"}[name]
+    body.use(f"from redco_runtime.nn.places import {function}")
     keep = ", keepdims=True" if plain(a["keepdim"]) else ""
-    text = f"(jnp.{name}(x, axis=dim{keep}), jnp.arg{name}(x, axis=dim{keep}))"
-    return fill(text, x=x, dim=body.value(a["dim"]))
+    return fill(f"{function}(x, axis=dim{keep})", x=x, dim=body.value(a["dim"]))
 
 
 @rule("chunk", "split", "split_with_sizes")

@@ -80,6 +80,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
             yield f"{n} * ({text})", [n * x for x in values]
     for one in scope:
         yield from _with_several(number, one, scope)
+    for atom in scope:
+        yield from _roots(atom)
     for a, b in permutations(scope, 2):
         yield from _logarithms(number, a, b)
         yield from _times(number, a, b)
@@ -87,7 +89,6 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     for atom in (*scope, *quotients):
         yield from _squares(number, atom)
     for atom in scope:
-        yield from _roots(atom)
         yield from _roots_of_parts(number, atom)
     for text, values in pairs:
         yield from _roots(Atom(f"({text})", tuple(values)))

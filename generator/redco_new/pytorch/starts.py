@@ -49,7 +49,8 @@ class Starts:
         if text is None:
             where = f"{self._own.path}.{path}".strip(".")
             what = f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
-            raise Unsaid(where, what, values)
+            part = next((x for x in reversed(where.split(".")) if x.isidentifier()), "")
+            raise Unsaid(where, what, values, f"{part}_{name}".strip("_"))
         return text
 
     def _own_parameters(

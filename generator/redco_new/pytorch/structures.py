@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from torch import fx, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.merge import structure
@@ -34,5 +35,12 @@ class Structures:
                 below = f"{path}.".removeprefix(".")
                 graph = self._graphs.get(path) or self._graphs[own_path(path)]
                 own = structure(graph, lambda t: self.of(below + t), self._numbers)
-                self._structures[path] = (own, self.marks.get(path))
+                part = self._module.get_submodule(own_path(path))
+                self._structures[path] = (class_of(part), own, self.marks.get(path))
         return self._structures[path]
+
+
+def class_of(part: nn.Module) -> Hashable:
+    """Return the class of a part; of one whose weights are computed, which PyTorch gives a class of its own each time, the one it was."""
+    cls = type(part)
+    return (cls.__name__, cls.__bases__) if is_parametrized(part) else cls

@@ -65,9 +65,7 @@ class Values:
         if None in texts:
             rows = [getattr(size, "values", size) for size in sizes]
             what = f"a shape, {rows}, follows from no size of the class"
-            raise Unsaid(
-                "--model", what, [*zip(*(x for x in rows if isinstance(x, tuple)), strict=True)]
-            )
+            raise Unsaid("--model", what, rows[texts.index(None)])
         return [parse(text) for text in texts if text is not None]
 
     def stored(self, node: Node) -> ast.expr:

@@ -1,0 +1,82 @@
+"""Numbers that a class makes of its arguments in a way that sizes.py has no expression of, as a width rounded up: each is a field of the config."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.own.source import FLAGS
+from redco_new.pytorch.classes import Classes, print_classes
+from redco_new.pytorch.notes import NUMBERS
+from redco_new.pytorch.printed import Field
+from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.refusal import Unsaid
+from redco_new.pytorch.setting import Setting
+
+MOST = 12  # such fields of a class; one of more is no class that its reader would want to change
+
+
+def other_inputs(settings: Sequence[Setting], trace: Any) -> Setting:
+    """Return the user's arguments with inputs of another size, and another batch: a number that is another one there follows from those."""
+    user, other, *_ = settings
+    for inputs in (other.inputs, user.inputs):
+        setting = Setting(user.arguments, inputs, other.batch)
+        with suppress(RedcoError):
+            trace(setting)
+            break
+    return setting
+
+
+def print_numbers(
+    probes: Sequence[Probe],
+    program: Sequence[Any],
+    settings: Sequence[Setting],
+    small: Setting,
+    fields: Sequence[Field],
+) -> tuple[Classes, Printed, list[Field]]:
+    """Return all classes of a program, that of the whole, and the fields of numbers that follow from no size.
+
+    program: what else print_classes asks for. settings: of each probe. fields: that there are
+
+    Raises Unsaid where one follows from the inputs, or is another one in instances of a class.
+    """
+    more: list[Field] = []
+    while True:
+        try:
+            classes, whole = print_classes(probes, *program)
+        except Unsaid as error:
+            values, same = error.by_probe, settings[0].arguments
+            rows = zip(values, settings, strict=False)
+            alike = {value for value, setting in rows if setting.arguments is same}
+            if len(alike) != 1 or len(more) == MOST:
+                raise
+            name = _free(error.name, {f.name for f in (*fields, *more)})
+            kind = type(values[0]).__name__
+            more.append(Field(name, "", kind, values[0], values[[*settings].index(small)]))
+            probes = [_told(p, name, value) for p, value in zip(probes, values, strict=True)]
+            continue
+        if more:
+            names = ", ".join(f.name for f in more)
+            classes.note(NUMBERS.format(name=whole.name, fields=names))
+        return classes, whole, more
+
+
+def _told(probe: Probe, name: str, value: int | float) -> Probe:
+    """Return a probe whose config has a number more, which each of its parts is made with."""
+    arguments = probe.instance.arguments
+    paths = [path for path in {**probe.traced.graphs, **arguments} if path]
+    told = {path: {**arguments.get(path, {}), name: value} for path in paths}
+    return replace(
+        probe,
+        instance=replace(probe.instance, arguments={**arguments, **told}),
+        sizes={**probe.sizes, f"config.{name}": value},
+    )
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """Return a name for a field that no other one has."""
+    name = f"model_{name}" if name in FLAGS else name
+    return next(x for x in (name, *(f"{name}_{i}" for i in range(2, 99))) if x not in taken)

@@ -1,0 +1,76 @@
+"""What published classes do that no layer says: a width rounded up, gradients that stop, weights that are normed."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from redco_new.errors import RedcoError
+from redco_new.own.call import Call
+from redco_new.own.find import find_reference
+from redco_new.request.own_class import Input
+from redco_runtime.nn.places import largest, smallest
+
+HERE = Path(__file__).parent
+
+
+def printed(name, **inputs):
+    from redco_new.pytorch.make import print_class
+
+    return print_class(find_reference("--model", f"nets_own.py:{name}", HERE), "", {}, Call(inputs))
+
+
+def test_a_number_that_follows_from_no_size_is_a_field():
+    made = printed("Rounded", x=Input((24,)))
+    values = {f.name: (f.value, f.argument) for f in made.fields}
+    assert values["up_out_features"] == (64, "") and values["shared"] == (2, "shared")
+    assert "self.up = Linear(config.width, config.up_out_features, " in made.source
+    assert "self.down = Linear(config.up_out_features, config.width, " in made.source
+    assert [note for note in made.notes if "makes up_out_features of its other arguments" in note]
+    assert "/ self.width**0.5" in made.source  # and not of the two that it is made of
+
+
+def test_gradients_stop_where_their_author_says_so():
+    made = printed("Codes", points=Input((5, 12)))
+    assert "q = z + jax.lax.stop_gradient(q - z)\n" in made.source
+    assert "target = jax.lax.stop_gradient(self.slow(z) * q)" in made.source
+    # What is said of the former q is computed before there is another.
+    assert made.source.index("commit = ") < made.source.index("q = z + ")
+    assert "z = largest(self.up(points), axis=1)[0]" in made.source
+
+
+def test_layers_whose_weights_are_normed_are_of_one_class():
+    made = printed("Layers", x=Input((6, 16)))
+    assert made.source.count("class ParametrizedConv1d(") == 1
+    assert "rhs_dilation=(self.dilation,)" in made.source
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("Waves", {"x": Input((30,))}, "^Waves: its parameter weights is complex; "),
+        (
+            "Neighbours",
+            {"x": Input((4, 8)), "edges": Input((6,), "int32")},
+            r"^--config: \[inputs\]: edges: .*out of bounds.*; say how many ids there are: below",
+        ),
+    ],
+)
+def test_what_a_class_cannot_be_given_is_said(name, inputs, message):
+    with pytest.raises(RedcoError, match=message):
+        printed(name, **inputs)
+
+
+def test_of_equal_values_the_first_alone_has_the_gradient():
+    x = jnp.asarray([[1.0, 3.0, 3.0], [2.0, 0.0, 0.0]])
+    for function, there in (
+        (largest, [[0, 1, 0], [1, 0, 0]]),
+        (smallest, [[1, 0, 0], [0, 1, 0]]),
+    ):
+        values, places = function(x, axis=1)
+        np.testing.assert_array_equal(values, x[jnp.arange(2), places])
+        grads = jax.grad(lambda x, function=function: function(x, axis=1)[0].sum())(x)
+        np.testing.assert_array_equal(grads, there)
+        assert function(x, axis=1, keepdims=True)[0].shape == (2, 1)

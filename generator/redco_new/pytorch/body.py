@@ -215,6 +215,10 @@ class Body(Values):
         if len(set(index.values())) == 1 and not isinstance(expression, ast.Tuple):
             for user in items:
                 self._env[user] = fill("x[i]", x=expression, i=ast.Constant(index[user]))
+            if len(items) == 1 and len(items[0].users) > 1:  # computed once
+                name = self._variable(place, items[0], hint_of(items[0], hint_of(node)))
+                self._statements.append(assign(name_node(name), self._env[items[0]]))
+                self._env[items[0]] = name_node(name)
             if len(items) == 1:
                 return
         leaf = LEAVES.get(type(self._layer(node)))

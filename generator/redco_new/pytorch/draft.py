@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import jax
 import torch
 from flax import nnx
 from torch import fx
@@ -86,6 +88,22 @@ class Draft:
         model: nnx.Module = getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
         return model
 
+    def is_as_large(self, make: Callable[..., Any], settings: Sequence[Setting]) -> bool:
+        """Return whether the printed model has as many numbers as the class with other sizes, where it has with the user's. make: the module of arguments"""
+        text, pairs = self.text(), list[tuple[int, int]]()
+        for setting in settings:
+            whole = construct(lambda setting=setting: make(setting.arguments)).module
+            theirs = sum(x.numel() for x in whole.parameters() if x.requires_grad)
+            values = {
+                f.name: setting.get(("model", *f.argument.split(".")))
+                for f in self.fields
+                if f.argument
+            }
+            model = nnx.eval_shape(partial(self.model, text, **values))
+            ours = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
+            pairs.append((theirs, ours))
+        return pairs[0][0] != pairs[0][1] or all(theirs == ours for theirs, ours in pairs)
+
 
 def draft_class(
     reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
@@ -99,7 +117,7 @@ def draft_class(
     if any(len(x.shape) > 1 for x in way.call.inputs.values()):  # images as large as tables are
         searches.insert(1, (LEAST, False, False, True))
     own = not is_transformers(reference.value)
-    tried, unsaid = list[Sequence[Setting]](), list[Sizes]()
+    tried, unsaid, spare = list[Sequence[Setting]](), list[Sizes](), list[Draft]()
     for search in searches + [(LEAST, False, True)] * own:
         chosen = sizes(*search)
         if chosen.settings in tried:
@@ -113,10 +131,15 @@ def draft_class(
             continue
         if search[2]:
             draft.classes.note(FIXED.format(name=reference.name))
+        if unsaid and not draft.is_as_large(way.make, unsaid[0].settings):
+            spare.append(draft)  # what says its numbers here does so for these sizes alone
+            break
         return draft
     for chosen in unsaid[:1]:
         with suppress(UnlikeProgram):
             return _draft_of(reference, way, dtype, base, chosen, numbers=True)
+    if spare:
+        return spare[0]
     raise unlike
 
 

@@ -15,8 +15,9 @@ from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.setting import Setting
+from redco_new.pytorch.sizes import Atom, Number, express
 
-MOST = 12  # such fields of a class; one of more is no class that its reader would want to change
+MOST = 12  # such numbers of a class; one of more is no class that its reader would want to change
 
 
 def other_inputs(settings: Sequence[Setting], trace: Any) -> Setting:
@@ -44,36 +45,40 @@ def print_numbers(
     Raises Unsaid where one follows from the inputs, or is another one in instances of a class.
     """
     more: list[Field] = []
-    while True:
+    taken = {f.name for f in fields}
+    for _ in range(MOST + 1):
         try:
             classes, whole = print_classes(probes, *program)
         except Unsaid as error:
-            values, same = error.by_probe, settings[0].arguments
+            unsaid, values, same = error, error.by_probe, settings[0].arguments
             rows = zip(values, settings, strict=False)
-            alike = {value for value, setting in rows if setting.arguments is same}
-            if len(alike) != 1 or len(more) == MOST:
+            if len({value for value, setting in rows if setting.arguments is same}) != 1:
                 raise
-            name = _free(error.name, {f.name for f in (*fields, *more)})
-            kind = type(values[0]).__name__
-            more.append(Field(name, "", kind, values[0], values[[*settings].index(small)]))
+            name = _free(error.name, taken)
+            taken.add(name)
+            sizes = [Atom(x, tuple(p.sizes[x] for p in probes)) for x in probes[0].sizes]
+            if express(Number(values), sizes) is None:  # or a part is not told a size that it is of
+                kind, place = type(values[0]).__name__, [*settings].index(small)
+                more.append(Field(name, "", kind, values[0], values[place]))
+                probes = [
+                    replace(p, sizes={**p.sizes, f"config.{name}": value})
+                    for p, value in zip(probes, values, strict=True)
+                ]
             probes = [_told(p, name, value) for p, value in zip(probes, values, strict=True)]
             continue
         if more:
             names = ", ".join(f.name for f in more)
             classes.note(NUMBERS.format(name=whole.name, fields=names))
         return classes, whole, more
+    raise unsaid
 
 
 def _told(probe: Probe, name: str, value: int | float) -> Probe:
-    """Return a probe whose config has a number more, which each of its parts is made with."""
+    """Return a probe each of whose parts is made with a number more."""
     arguments = probe.instance.arguments
     paths = [path for path in {**probe.traced.graphs, **arguments} if path]
     told = {path: {**arguments.get(path, {}), name: value} for path in paths}
-    return replace(
-        probe,
-        instance=replace(probe.instance, arguments={**arguments, **told}),
-        sizes={**probe.sizes, f"config.{name}": value},
-    )
+    return replace(probe, instance=replace(probe.instance, arguments={**arguments, **told}))
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -17,7 +17,9 @@ def say_stops(program: ExportedProgram) -> None:
     graph, parameters = program.graph, program.graph_signature.inputs_to_parameters
     follow: set[fx.Node] = set()  # nodes that a gradient goes through
     off = [node for node in graph.nodes if node.target is GRAD_ENABLED and node.args[0] is False]
-    for node in [user for region in off for user in region.users if user.target is operator.getitem]:
+    for node in [
+        user for region in off for user in region.users if user.target is operator.getitem
+    ]:
         with graph.inserting_after(node):
             stop = graph.call_function(DETACH, (node,))
         stop.meta = dict(node.meta)

@@ -17,6 +17,7 @@ from torch._export.utils import _compiling_state_context
 from redco_new.own.call import Call
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.setting import Setting
+from redco_new.pytorch.structures import class_of
 
 
 class Calls(TorchFunctionMode):
@@ -104,4 +105,4 @@ class Trial:
 
 
 def _parts(instance: Instance) -> list[Any]:
-    return [(path, type(part)) for path, part in instance.module.named_modules()]
+    return [(path, class_of(part)) for path, part in instance.module.named_modules()]

@@ -92,7 +92,7 @@ class Draft:
         """Return whether the printed model has as many numbers as the class with other sizes, where it has with the user's. make: the module of arguments"""
         text, pairs = self.text(), list[tuple[int, int]]()
         for setting in settings:
-            whole = construct(lambda setting=setting: make(setting.arguments)).module
+            whole = construct(partial(make, setting.arguments)).module
             theirs = sum(x.numel() for x in whole.parameters() if x.requires_grad)
             values = {
                 f.name: setting.get(("model", *f.argument.split(".")))

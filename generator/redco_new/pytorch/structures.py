@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import Any
 
 from torch import fx, nn
 from torch.nn.utils.parametrize import is_parametrized
@@ -42,5 +43,5 @@ class Structures:
 
 def class_of(part: nn.Module) -> Hashable:
     """Return the class of a part; of one whose weights are computed, which PyTorch gives a class of its own each time, the one it was."""
-    cls = type(part)
+    cls: Any = type(part)
     return (cls.__name__, cls.__bases__) if is_parametrized(part) else cls

@@ -120,8 +120,9 @@ class Search:
     def _by_pairs(self, setting: Setting) -> Setting:
         """Return a setting in which sizes that a class takes no other value of are so many times larger, as others are now, or two by two: a width, and heads or their size."""
         for name in [x for x in setting.names() if self._stays(setting, x)]:
-            times = [n for n in self._values(setting, (name,), 1) if n % self.base.get(name) == 0][:2]
-            setting = self._first(setting, (name,), times)
+            mine = self.base.get(name)
+            several = [n for n in self._values(setting, (name,), 1) if n % mine == 0]
+            setting = self._first(setting, (name,), several[:2])
         pairs = combinations([x for x in setting.names() if self._stays(setting, x)], 2)
         for pair in sorted(pairs, key=lambda pair: pair in self.paired):  # others each time
             others = {setting.get(x) for x in setting.names() if x not in pair}

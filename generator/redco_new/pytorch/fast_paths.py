@@ -11,7 +11,7 @@ from torch.nn.modules import transformer
 
 @contextmanager
 def without_fast_paths() -> Iterator[None]:
-    """Have nn.TransformerEncoder call what its layers do, and nn.TransformerDecoder take a mask as it is: whether it is the causal one is a hint alone."""
+    """Make nn.TransformerEncoder call what its layers do, and nn.TransformerDecoder take a mask as it is: whether it is the causal one is a hint alone."""
     enabled, ask = torch.backends.mha.get_fastpath_enabled(), transformer._detect_is_causal_mask
     torch.backends.mha.set_fastpath_enabled(False)
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True

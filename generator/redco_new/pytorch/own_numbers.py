@@ -45,7 +45,7 @@ def print_numbers(
     Raises Unsaid where one follows from the inputs, or is another one in instances of a class.
     """
     more: list[Field] = []
-    taken = {f.name for f in fields}
+    names = {f.name for f in fields}  # and of numbers
     for _ in range(MOST + 1):
         try:
             classes, whole = print_classes(probes, *program)
@@ -54,34 +54,34 @@ def print_numbers(
             rows = zip(values, settings, strict=False)
             if len({value for value, setting in rows if setting.arguments is same}) != 1:
                 raise
-            name = _free(error.name, taken)
-            taken.add(name)
+            name = _free(error.name, names)
+            names.add(name)
             sizes = [Atom(x, tuple(p.sizes[x] for p in probes)) for x in probes[0].sizes]
-            if express(Number(values), sizes) is None:  # or a part is not told a size that it is of
+            if express(Number(values), sizes) is None:  # otherwise a part lacks a size of the whole
                 kind, place = type(values[0]).__name__, [*settings].index(small)
                 more.append(Field(name, "", kind, values[0], values[place]))
                 probes = [
                     replace(p, sizes={**p.sizes, f"config.{name}": value})
                     for p, value in zip(probes, values, strict=True)
                 ]
-            probes = [_told(p, name, value) for p, value in zip(probes, values, strict=True)]
+            probes = [_with_number(p, name, value) for p, value in zip(probes, values, strict=True)]
             continue
         if more:
-            names = ", ".join(f.name for f in more)
-            classes.note(NUMBERS.format(name=whole.name, fields=names))
+            shown = ", ".join(f.name for f in more)
+            classes.note(NUMBERS.format(name=whole.name, fields=shown))
         return classes, whole, more
     raise unsaid
 
 
-def _told(probe: Probe, name: str, value: int | float) -> Probe:
+def _with_number(probe: Probe, name: str, value: int | float) -> Probe:
     """Return a probe each of whose parts is made with a number more."""
     arguments = probe.instance.arguments
     paths = [path for path in {**probe.traced.graphs, **arguments} if path]
-    told = {path: {**arguments.get(path, {}), name: value} for path in paths}
-    return replace(probe, instance=replace(probe.instance, arguments={**arguments, **told}))
+    more = {path: {**arguments.get(path, {}), name: value} for path in paths}
+    return replace(probe, instance=replace(probe.instance, arguments={**arguments, **more}))
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def _free(name: str, names: Collection[str]) -> str:
     """Return a name for a field that no other one has."""
     name = f"model_{name}" if name in FLAGS else name
-    return next(x for x in (name, *(f"{name}_{i}" for i in range(2, 99))) if x not in taken)
+    return next(x for x in (name, *(f"{name}_{i}" for i in range(2, 99))) if x not in names)

@@ -12,7 +12,7 @@ from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.merge import Node
 from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.setting import Setting
-from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.sizes import Atom, Number, exactly, express
 from redco_new.pytorch.variables import Rename, unpack_shape
 
 DIM = re.compile(r"_dim_(\d+)_(\d+)")
@@ -27,7 +27,8 @@ def number_text(number: Number, atoms: Sequence[Atom], outer: Sequence[Atom], dt
     outer: what makes it where `atoms` do not
     dtype: Python of that of the computation
     """
-    text = express(number, atoms) or express(number, outer)
+    text = exactly(number, atoms) or exactly(number, outer)  # B is made of others by chance
+    text = text or express(number, atoms) or express(number, outer)
     if text is None:
         what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
         raise Unsaid("--model", what, number.values)

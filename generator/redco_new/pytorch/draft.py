@@ -97,7 +97,7 @@ class Draft:
             values = {
                 f.name: setting.get(("model", *f.argument.split(".")))
                 for f in self.fields
-                if f.argument
+                if f.argument.partition(".")[0] in setting.arguments
             }
             model = nnx.eval_shape(partial(self.model, text, **values))
             ours = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))

@@ -56,7 +56,8 @@ class Values:
             texts[texts.index(None)] = "-1"
         for i, number in enumerate(sizes):
             if texts[i] is None:
-                texts[i] = express(number, self._atoms) or self._by_shape(number, base)
+                text = exactly(number, self._outer) or express(number, self._atoms)
+                texts[i] = text or self._by_shape(number, base)
         if texts.count(None) == 1 and "-1" not in texts and base is not None:
             texts[texts.index(None)] = "-1"
         for i, number in enumerate(sizes):

@@ -34,7 +34,8 @@ class Codes(nn.Module):
         self.slow, self.head = nn.Linear(width, width), nn.Linear(width, features)
 
     def forward(self, points):
-        z = torch.max(self.up(points), dim=1)[0]
+        largest = torch.max(self.up(points), dim=1)[0]
+        z = torch.relu(largest) + largest
         near = ((z[:, None] - self.codes.weight) ** 2).sum(-1).argmin(1)
         q = self.codes(near)
         commit = ((q.detach() - z) ** 2).mean() + 0.25 * ((q - z.detach()) ** 2).mean()

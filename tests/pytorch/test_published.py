@@ -38,7 +38,8 @@ def test_gradients_stop_where_their_author_says_so():
     assert "target = jax.lax.stop_gradient(linear * q)\n" in made.source
     # What is said of the former q is computed before there is another.
     assert made.source.index("commit = ") < made.source.index("q = z + ")
-    assert "z = largest(self.up(points), axis=1)[0]" in made.source
+    # What the author calls as a function of the runtime has another name.
+    assert "largest_ = largest(self.up(points), axis=1)[0]" in made.source
 
 
 def test_layers_whose_weights_are_normed_are_of_one_class():

@@ -99,7 +99,10 @@ class Draft:
                 for f in self.fields
                 if f.argument.partition(".")[0] in setting.arguments
             }
-            model = nnx.eval_shape(partial(self.model, text, **values))
+            try:
+                model = nnx.eval_shape(partial(self.model, text, **values))
+            except (ArithmeticError, TypeError, ValueError):  # of a size by another that is 0 there
+                return False
             ours = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
             pairs.append((theirs, ours))
         return pairs[0][0] != pairs[0][1] or all(theirs == ours for theirs, ours in pairs)

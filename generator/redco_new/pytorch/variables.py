@@ -23,9 +23,14 @@ PLAIN_NAMES = {
 # What makes another shape of a value, which is called as before.
 SHAPES = {"unsqueeze", "squeeze", "transpose", "view", "reshape", "expand", "permute", "_to_copy"}
 TAKEN = {
+    "add_along",
     "attention",
     "avg_pool",
+    "enlarge",
+    "largest",
     "max_pool",
+    "resize",
+    "smallest",
     "over_layers",
     "run",
     "jax",

@@ -368,7 +368,7 @@ def test_a_parameter_that_checkpoints_leave_out_is_named():
 def test_what_others_call_of_a_part_is_there_and_sizes_are_told():
     made = printed("Apart", ids=Input((9,), "int32", 40))
     assert "self.first = " in made.source.partition("class Inner(")[2]
-    assert "self.places(S)" in made.source
+    assert "self.places(B, S)" in made.source
 
 
 @pytest.mark.parametrize(

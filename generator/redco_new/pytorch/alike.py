@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from redco_new.pytorch.construct import construct
-from redco_new.pytorch.gate import MOST, call_torch, error_of, examples, randomize
+from redco_new.pytorch.gate import MOST, call_torch, error_of
+from redco_new.pytorch.gate_examples import examples, randomize
 from redco_new.pytorch.refusal import Differs
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.subject import Subject, Way

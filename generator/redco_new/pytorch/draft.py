@@ -21,11 +21,11 @@ from redco_new.pytorch.classes import Classes, print_classes
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
-from redco_new.pytorch.fields import argument_of, asked_fields, class_fields
+from redco_new.pytorch.fields import argument_of, asked_fields, class_fields, value_of
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
-from redco_new.pytorch.own_numbers import other_inputs, print_numbers
+from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
 from redco_new.pytorch.periods import Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
@@ -94,11 +94,8 @@ class Draft:
         for setting in settings:
             whole = construct(partial(make, setting.arguments)).module
             theirs = sum(x.numel() for x in whole.parameters() if x.requires_grad)
-            values = {
-                f.name: setting.get(("model", *f.argument.split(".")))
-                for f in self.fields
-                if f.argument.partition(".")[0] in setting.arguments
-            }
+            own = [f for f in self.fields if f.argument.partition(".")[0] in setting.arguments]
+            values = {f.name: value_of(f, setting) for f in own}
             try:
                 model = nnx.eval_shape(partial(self.model, text, **values))
             except (ArithmeticError, TypeError, ValueError):  # of a size by another that is 0 there
@@ -157,10 +154,11 @@ def _draft_of(
     """Return a class as sizes make it. numbers: whether one that follows from no size is a field of its own"""
     call, small, lengths = way.call, sizes.small, sizes.lengths
     fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
-    settings = list(sizes.settings)
+    settings, trace_one = list(sizes.settings), partial(trace_way, way, dtype=dtype)
+    ways = [base, *map(trace_one, settings[1:])]
     if numbers:
-        settings.append(other_inputs(settings, lambda x: trace_way(way, x, dtype)))
-    ways = [base, *(trace_way(way, setting, dtype) for setting in settings[1:])]
+        setting, other = trace_other_inputs(settings, trace_one)
+        settings, ways = [*settings, setting], [*ways, other]
     if len({traced.orders for _, traced in ways}) > 1:
         raise UnlikeProgram(
             reference.name, "its layers come back in another order for other sizes", OTHERWISE
@@ -256,7 +254,7 @@ def _probe(
     way: Way, setting: Setting, one: Made, fields: list[Field], dims: Mapping[str, int]
 ) -> Probe:
     instance, traced = one
-    sizes = {f"config.{f.name}": setting.get(("model", *f.argument.split("."))) for f in fields}
+    sizes = {f"config.{f.name}": value_of(f, setting) for f in fields}
     buffers: dict[str, fx.Graph] = {}
     if has_buffers(instance.module):
         traced_buffers = trace_buffers(lambda: way.make(setting.arguments))

@@ -41,6 +41,11 @@ def argument_of(name: Name) -> str:
     return ".".join(map(str, name[1:]))
 
 
+def value_of(field: Field, setting: Setting) -> Any:
+    """Return the value of a field that is an argument, in a setting."""
+    return setting.get(("model", *field.argument.split(".")))
+
+
 def asked_fields(
     kind: Kind | None, fields: Sequence[Field], full: Setting, small: Setting, cls: Any
 ) -> list[Field]:

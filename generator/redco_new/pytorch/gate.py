@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +22,10 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.drop_path import without_drops
 from redco_new.pytorch.experts import by_checkpoint_names
+from redco_new.pytorch.gate_examples import randomize
 from redco_new.pytorch.printed import Gate, Stored
-from redco_new.pytorch.setting import TORCH, Setting
+from redco_new.pytorch.setting import TORCH
 from redco_new.pytorch.refusal import Differs
-from redco_new.pytorch.texts import POSITIONS
 from redco_new.pytorch.weights import stack
 
 # Of the largest value of a tensor: what float32 leaves of a difference in the order of sums.
@@ -97,42 +97,6 @@ def compare(
                 where, f"{what} from PyTorch's by {error:.1e} of the largest: not printed", todo
             )
     return gate
-
-
-def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> dict[str, np.ndarray]:
-    """Return arrays of an example batch: ids that all tables have, numbers of mean 0.
-
-    inputs: what the printed model reads of them: another one is ones, and positions count
-    """
-    rng = np.random.default_rng(0)
-    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
-    sizes = [table.num_embeddings for table in tables]
-    # PyTorch gives these rows no gradient, which no text that is learned reads.
-    padding = [table.padding_idx for table in tables if table.padding_idx is not None]
-    arrays: dict[str, Any] = {}
-    for name, x in setting.inputs.items():
-        shape = (setting.batch, *x.shape)
-        if x.dtype == "bool":
-            arrays[name] = rng.random(shape) < 0.9
-        elif np.issubdtype(np.dtype(x.dtype), np.integer):
-            ids = rng.integers(0, min([x.below or 2**31, *sizes, 256]), shape)
-            other = next(i for i in range(len(padding) + 1) if i not in padding)
-            arrays[name] = np.where(np.isin(ids, padding), other, ids).astype(x.dtype)
-        else:
-            arrays[name] = rng.normal(size=shape).astype(x.dtype)
-    for name in arrays.keys() - {*inputs}:
-        ones = np.ones_like(arrays[name])
-        arrays[name] = np.cumsum(ones, axis=1) - 1 if name == POSITIONS else ones
-    return arrays
-
-
-def randomize(module: nn.Module) -> None:
-    """Give all parameters values that tell them apart: a bias or a scale of zeros would hide a mistake."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            if parameter.ndim < 2 or parameter.numel() and (parameter == parameter.min()).all():
-                parameter.add_(torch.randn_like(parameter) * 0.1)
 
 
 # Functions that draw, and what they give in the gate, as what is printed for them does.

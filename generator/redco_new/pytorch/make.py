@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from flax import nnx
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
@@ -25,8 +24,9 @@ from redco_new.pytorch.draft import Draft, FindSizes, Made, draft_class, trace_w
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import without_fast_paths
-from redco_new.pytorch.gate import Pair, compare, compiled_once, examples, printed_arrays
+from redco_new.pytorch.gate import Pair, compare, compiled_once, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
+from redco_new.pytorch.gate_examples import examples
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, WHOLE
@@ -43,7 +43,6 @@ from redco_new.pytorch.transformers_classes import hub_facts, is_transformers, s
 from redco_new.pytorch.weights import find_stored
 from redco_new.render.execute import use_runtime
 
-NORMED = 8  # examples of the gate where they are normed by each other: two are 1 and -1, whatever they were
 PATIENCE = 60  # CPU seconds after which no further way to print a class is tried
 
 
@@ -67,10 +66,7 @@ def print_class(
     subject, causes = read_subject(reference, where, arguments, call, by_hub), list[RedcoError]()
     make = subject.make_plain
     whole = call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
-    for name, parameter in whole.module.named_parameters():
-        if parameter.is_complex():
-            todo = "hold its parts as real numbers, and call torch.view_as_complex"
-            raise refuse(reference.name, f"its parameter {name} is complex", todo)
+    _check_parameters(reference.name, whole.module)
     start, programs = time.process_time(), list[Any]()
     for way in subject.ways:
         if time.process_time() - start > PATIENCE:
@@ -117,6 +113,14 @@ def _print(
         return _pass_gate(reference, subject, way, draft)
 
 
+def _check_parameters(name: str, module: nn.Module) -> None:
+    """Raise RedcoError for one that is complex, of which PyTorch's optimizers and ours make two things."""
+    for path, parameter in module.named_parameters():
+        if parameter.is_complex():
+            todo = "hold its parts as real numbers, and call torch.view_as_complex"
+            raise refuse(name, f"its parameter {path} is complex", todo)
+
+
 def _with_weights(subject: Subject, draft: Draft, number: int) -> nn.Module:
     """Return the class at the gate's sizes, with weights that are the same for each number."""
     with torch.random.fork_rng():
@@ -139,9 +143,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     )
     pair = Pair(plain, model, parameters, buffers)
     names = _input_names(whole, way)
-    normed = any(isinstance(part, _BatchNorm) for part in plain.modules())
-    small = replace(draft.small, batch=NORMED) if normed else draft.small
-    arrays = examples(plain, small, names.values())
+    arrays = examples(plain, draft.small, names.values())
     call = way.plain_call
     gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):

@@ -228,9 +228,8 @@ class Makers(Starts):
                 return key
         for key, value in arguments.items():
             for attribute, x in getattr(value, "__dict__", {}).items():
-                if (
-                    x is values[0]
-                ):  # model.py has one config, which has the numbers of those within it
+                if x is values[0]:
+                    # model.py has one config, which has the numbers of those within it.
                     return key if hasattr(x, "model_type") else f"{key}.{attribute}"
         if copied := [key for key, value in arguments.items() if _is_copy(values[0], value)]:
             return copied[0]

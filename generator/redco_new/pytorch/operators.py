@@ -25,6 +25,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "clamp_max": "jnp.minimum(self, max)",
     "clamp_min": "jnp.maximum(self, min)",
     "cos": "jnp.cos(self)",
+    "detach": "jax.lax.stop_gradient(self)",
     "elu": ("jax.nn.elu(self)", "jax.nn.elu(self, alpha)"),
     "eq": "self == other",
     "erf": "jax.lax.erf(self)",
@@ -116,7 +117,6 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "argmax": ("jnp.argmax(self)", "jnp.argmax(self, axis=dim, keepdims=keepdim)"),
     "argmin": ("jnp.argmin(self)", "jnp.argmin(self, axis=dim, keepdims=keepdim)"),
     "argsort": "jnp.argsort(self, axis=dim, descending=descending)",
-    "detach": "jax.lax.stop_gradient(self)",
     "cumprod": "jnp.cumprod(self, axis=dim)",
     "cumsum": "jnp.cumsum(self, axis=dim)",
     "linalg_vector_norm": (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from redco_new.errors import RedcoError
 from redco_new.own.source import FLAGS
@@ -17,18 +16,21 @@ from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.sizes import Atom, Number, express
 
+Made = TypeVar("Made")
 MOST = 12  # such numbers of a class; one of more is no class that its reader would want to change
 
 
-def other_inputs(settings: Sequence[Setting], trace: Any) -> Setting:
-    """Return the user's arguments with inputs of another size, and another batch: a number that is another one there follows from those."""
+def trace_other_inputs(
+    settings: Sequence[Setting], trace: Callable[[Setting], Made]
+) -> tuple[Setting, Made]:
+    """Return the user's arguments with inputs of another size, and another batch, traced: a number that is another one there follows from those."""
     user, other, *_ = settings
-    for inputs in (other.inputs, user.inputs):
-        setting = Setting(user.arguments, inputs, other.batch)
-        with suppress(RedcoError):
-            trace(setting)
-            break
-    return setting
+    setting = Setting(user.arguments, other.inputs, other.batch)
+    try:
+        return setting, trace(setting)
+    except RedcoError:  # as of a table that is as large as its inputs
+        setting = Setting(user.arguments, user.inputs, other.batch)
+        return setting, trace(setting)
 
 
 def print_numbers(
@@ -57,14 +59,12 @@ def print_numbers(
             name = _free(error.name, names)
             names.add(name)
             sizes = [Atom(x, tuple(p.sizes[x] for p in probes)) for x in probes[0].sizes]
-            if express(Number(values), sizes) is None:  # otherwise a part lacks a size of the whole
+            is_field = express(Number(values), sizes) is None  # or a part lacks a size of the whole
+            if is_field:
                 kind, place = type(values[0]).__name__, [*settings].index(small)
                 more.append(Field(name, "", kind, values[0], values[place]))
-                probes = [
-                    replace(p, sizes={**p.sizes, f"config.{name}": value})
-                    for p, value in zip(probes, values, strict=True)
-                ]
-            probes = [_with_number(p, name, value) for p, value in zip(probes, values, strict=True)]
+            pairs = zip(probes, values, strict=True)
+            probes = [_with_number(probe, name, value, is_field) for probe, value in pairs]
             continue
         if more:
             shown = ", ".join(f.name for f in more)
@@ -73,12 +73,14 @@ def print_numbers(
     raise unsaid
 
 
-def _with_number(probe: Probe, name: str, value: int | float) -> Probe:
-    """Return a probe each of whose parts is made with a number more."""
+def _with_number(probe: Probe, name: str, value: int | float, is_field: bool) -> Probe:
+    """Return a probe each of whose parts is made with a number more, which its config has as a field or makes of others."""
     arguments = probe.instance.arguments
     paths = [path for path in {**probe.traced.graphs, **arguments} if path]
     more = {path: {**arguments.get(path, {}), name: value} for path in paths}
-    return replace(probe, instance=replace(probe.instance, arguments={**arguments, **more}))
+    instance = replace(probe.instance, arguments={**arguments, **more})
+    own = {f"config.{name}": value} if is_field else {}
+    return replace(probe, instance=instance, sizes={**probe.sizes, **own})
 
 
 def _free(name: str, names: Collection[str]) -> str:

@@ -113,16 +113,20 @@ class Search:
                     failed.append(names)
                 setting = changed
             left = [(name,) for names in failed for name in names] if failed != left else failed
-        setting = self._by_pairs(setting)
+        setting = self._by_pairs(self._by_multiples(setting))
         self.formers = [*self.formers, setting]
         return setting
 
-    def _by_pairs(self, setting: Setting) -> Setting:
-        """Return a setting in which sizes that a class takes no other value of are so many times larger, as others are now, or two by two: a width, and heads or their size."""
+    def _by_multiples(self, setting: Setting) -> Setting:
+        """Return a setting in which sizes that a class took no other value of are so many times larger, as others are now: what these are to divide by."""
         for name in [x for x in setting.names() if self._stays(setting, x)]:
             mine = self.base.get(name)
             several = [n for n in self._values(setting, (name,), 1) if n % mine == 0]
             setting = self._first(setting, (name,), several[:2])
+        return setting
+
+    def _by_pairs(self, setting: Setting) -> Setting:
+        """Return a setting in which sizes that a class takes no other value of are so many times larger two by two: a width, and heads or their size."""
         pairs = combinations([x for x in setting.names() if self._stays(setting, x)], 2)
         for pair in sorted(pairs, key=lambda pair: pair in self.paired):  # others each time
             others = {setting.get(x) for x in setting.names() if x not in pair}

@@ -50,9 +50,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-VARIES = (
-    object()
-)  # of a number that programs do not have in common, which is none that a rule asks for
+# Of a number that programs do not have in common, which is none that a rule asks for.
+VARIES = object()
 
 
 def plain(x: Any) -> Any:

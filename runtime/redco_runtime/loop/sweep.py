@@ -25,12 +25,8 @@ from .inference import Inference
 
 FILE = "sweep.jsonl"  # of the work folder: what each evaluation gave, of each adapter
 LOSS = "loss"  # of which less is better; more of all scores
-ABOUT = (
-    "adapter",
-    "learning_rate",
-    "seed",
-    "rank",
-)  # what a line has of an adapter beside its figures
+# What a line has of an adapter beside its figures.
+ABOUT = ("adapter", "learning_rate", "seed", "rank")
 
 
 class SweepMetrics(Metrics):

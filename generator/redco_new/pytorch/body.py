@@ -79,12 +79,17 @@ class Body(Values):
             lambda items: items[0] if len(items) == 1 else sequence(items)
         )
         self._named: set[Node] = set()  # what needs a variable, since its shape is asked for
+        self._functions: set[str] = set()  # of the runtime, which a variable would hide
         while True:
             try:
                 self._print()
-                break
             except NeedsName as needed:
                 self._named.add(needed.node)
+                continue
+            functions = {line.rpartition(" ")[2] for line in self.imports}
+            if functions & self._holders.keys() <= self._functions:
+                break
+            self._functions |= functions
         # The dims of the inputs of the whole that it is told; its own have other names as yet.
         self.sizes = tuple(x.text for x in outer if reads(self._statements, x.text))
 
@@ -308,10 +313,12 @@ class Body(Values):
 
     def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
         """Return a name for a value: the author's, which may be that of a value no longer read."""
-        name, number = safe_name(hint), 1
+        own = safe_name(hint)
+        name = own = f"{own}_" if own in self._functions else own
+        number = 1
         while name in others or self._is_read_after(place, name):
             number += 1
-            name = f"{safe_name(hint)}_{number}"
+            name = f"{own}_{number}"
         self._holders[name] = node
         return name
 

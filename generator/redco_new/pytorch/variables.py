@@ -22,31 +22,21 @@ PLAIN_NAMES = {
 }
 # What makes another shape of a value, which is called as before.
 SHAPES = {"unsqueeze", "squeeze", "transpose", "view", "reshape", "expand", "permute", "_to_copy"}
-# What model.py calls by these names: modules, what a class has, functions of the runtime.
 TAKEN = {
-    "add_along",
     "attention",
     "avg_pool",
-    "chosen_experts",
-    "config",
-    "dataclasses",
-    "enlarge",
-    "functools",
+    "max_pool",
+    "over_layers",
+    "run",
     "jax",
     "jnp",
-    "largest",
-    "math",
-    "max_pool",
     "nnx",
-    "over_layers",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "resize",
-    "rngs",
-    "run",
     "self",
-    "smallest",
-    "text_positions",
+    "config",
+    "rngs",
+    "functools",
+    "dataclasses",
+    "math",
 }
 
 

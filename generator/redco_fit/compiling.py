@@ -24,6 +24,7 @@ from redco_fit.reading import Job, Reading
 from redco_fit.target import Target
 
 Progress = Callable[[str], None]
+CHILD = "redco_fit.child"  # the module that compiles
 LAST_WORDS = 600  # characters of what the process printed: its end, in one screen
 
 
@@ -95,7 +96,7 @@ def _start(
     """
     read_end, write_end = os.pipe()
     # -P: not the folder that it runs in, whose modules could have the names of installed ones.
-    command = [sys.executable, "-P", "-m", "redco_fit.child"]
+    command = [sys.executable, "-P", "-m", CHILD]
     answers = os.fdopen(read_end)
     try:
         child = subprocess.Popen(

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 from jax.sharding import AxisType, Mesh
-from redco_fit import compilers, topology
+from redco_fit import compilers, compiling, topology
 from redco_fit.target import Target, parse_target
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,13 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path),
         "REDCO_ZOO": "large",
     }
+
+
+def use_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `redco fit` find the compilers, and compile nothing that a former run of the tests has compiled."""
+    monkeypatch.setenv(compilers.FOLDER, str(folder()))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"), prepend=os.pathsep)
+    monkeypatch.setattr(compiling, "CHILD", "compiled.child")
 
 
 def devices_of(target: str, count: int = DEVICES) -> np.ndarray:

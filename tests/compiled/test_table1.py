@@ -1,10 +1,7 @@
 """The committed table of the Redco paper's models, against rows that are compiled anew."""
 
-import os
-
 import pytest
-from compiled.targets import folder
-from redco_fit.compilers import FOLDER
+from compiled.targets import use_compilers
 from tables.performance import read
 from tables.table1 import COLUMNS, ROWS, TABLE, Row, cells_of, measure, written
 
@@ -30,7 +27,7 @@ def test_what_the_paper_trains_fits_and_the_next_size_is_refused():
     ],
 )
 def test_the_table_says_what_is_compiled(row: Row, tmp_path, monkeypatch):
-    monkeypatch.setenv(FOLDER, os.fspath(folder()))
+    use_compilers(monkeypatch)
     committed = by_column(read(TABLE.read_text())[row.name])
     reading = measure(row, tmp_path)
     ours = by_column(cells_of(row, reading))

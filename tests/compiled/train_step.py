@@ -49,7 +49,7 @@ def compile_train(
     settings = {"max_positions": length, "micro_batches": micro_batches} | dict(sizes)
     package = folder.name.replace("-", "_")
     job = Job(axes, rows, length, settings)
-    with _remembering():
+    with remembering():
         step = fit.compile_train_step(folder, package, target, devices_of(target), job)
     assert not step.refused, step.refused
     peak = step.memory.argument_size_in_bytes + step.memory.temp_size_in_bytes
@@ -57,18 +57,18 @@ def compile_train(
 
 
 @contextmanager
-def _remembering() -> Iterator[None]:
+def remembering() -> Iterator[None]:
     """Let `redco fit` compile nothing that a former run of the tests has compiled."""
     compile_ = fit._compile
 
     def of(lowered: Any, tpu: bool) -> tuple[str, Any, str]:
         def compiled() -> tuple[str, dict[str, int], str]:
             text, memory, refused = compile_(lowered, tpu)
-            sizes = ("argument_size_in_bytes", "temp_size_in_bytes")
-            return text, {name: getattr(memory, name) for name in sizes if memory}, refused
+            sizes = [name for name in dir(memory) if name.endswith("_size_in_bytes")]
+            return text, {name: getattr(memory, name) for name in sizes}, refused
 
         text, sizes, refused = remembered(lowered, compiled)
-        return text, SimpleNamespace(**sizes), refused
+        return text, SimpleNamespace(**sizes) if sizes else None, refused
 
     fit._compile = of
     try:

@@ -1,12 +1,11 @@
 """A project's own step, compiled for machines that are not here."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from compiled.targets import folder
-from redco_fit.compilers import FOLDER
+from compiled.targets import use_compilers
+from redco_fit import compiling
 from redco_fit.compiling import compile_step, compile_steps
 from redco_fit.hardware import HARDWARE
 from redco_fit.reading import Job
@@ -31,7 +30,7 @@ def project(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def compilers(monkeypatch):
-    monkeypatch.setenv(FOLDER, os.fspath(folder()))
+    use_compilers(monkeypatch)
 
 
 def test_jobs_of_one_project_are_read_or_refused_each_by_itself(project):
@@ -58,7 +57,8 @@ def test_jobs_of_one_project_are_read_or_refused_each_by_itself(project):
         assert error.where == where
 
 
-def test_the_fault_of_an_edited_loss_is_named_by_its_line(project):
+def test_the_fault_of_an_edited_loss_is_named_by_its_line(project, monkeypatch):
+    monkeypatch.setattr(compiling, "CHILD", "redco_fit.child")  # as users start it
     path = project / "words" / "pipeline.py"
     text = path.read_text()
     path.write_text(

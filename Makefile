@@ -155,7 +155,7 @@ table: $(INSTALLED) $$(NEEDS_$$(NAME))  ## rewrite a table: NAME=perf, parity, r
 	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests/tools:tests:generator:runtime \
 	    $(BIN)/python $(or $(RUN_$(NAME)),tests/tools/$(NAME)/table.py) $(ROWS)
 
-family: $(INSTALLED)  ## write a family of models from a neighbour: NAME=olmo2 LIKE=llama HF=allenai/OLMo-2-1124-7B
+family: $(INSTALLED)  ## write a family of models from a neighbour, or name the nearest: NAME=olmo2 [LIKE=llama] HF=Olmo2Config
 	@PYTHONPATH=tests/tools:tests:generator:runtime $(BIN)/python -m family.write '$(NAME)' '$(LIKE)' '$(HF)'
 
 fmt: $(INSTALLED)  ## format the code

@@ -7,6 +7,7 @@ from families.reference import reference
 
 from family import write
 from family.facts import Difference, draft, find_theirs
+from family.near import nearest
 from redco_new.errors import RedcoError
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import make_model, find_model
@@ -104,6 +105,40 @@ def test_templates_are_written_where_tensors_differ():
         "TODO: gguf='olmo2' of llama.cpp" in files["olmo.py"]
         and "gguf=Gguf" not in files["olmo.py"]
     )
+
+
+def test_a_mark_says_what_is_known():
+    """Where PyTorch's model uses a key, what a macro is, and why the neighbour's `read` refuses the class."""
+    files = {
+        path.name: text
+        for path, text in write.print_files(draft("g", "llama", "GraniteConfig")).items()
+    }
+    assert "`logits = logits / self.config.logits_scaling`" in files["g.py"]
+    assert "ibm-granite/granite-3.0-8b-base" in files["g.py"]
+    assert "transformers/models/granite/modular_granite.py" in files["model.py.jinja"]
+    assert "decoder.jinja: `norm()`" in files["model.py.jinja"]
+
+
+def test_what_a_neighbour_refuses_is_said():
+    new = draft("s", "qwen2", "Starcoder2Config")
+    text = write.print_facts(new)
+    assert "this class is refused: hidden_act is 'gelu_pytorch_tanh'" in text
+    assert "norm_epsilon may be it" in text and "norm_epsilon is read nowhere" not in text
+
+
+def test_layers_of_a_pattern_are_one_of_them_times():
+    text = write.print_facts(draft("o", "olmo2", "Olmo3Config"))
+    defaults = load_text("o.py", text.partition("# TODO")[0]).DEFAULTS
+    assert defaults["layer_types"] == (["sliding_attention"] * 3 + ["full_attention"]) * 8
+    assert text.count("sliding_attention") < 8
+
+
+@pytest.mark.slow
+def test_the_nearest_come_first():
+    """That of which no tensor differs, and of these that which reads more keys."""
+    first, second, *_ = nearest("granite", "GraniteConfig")
+    assert first.startswith("LIKE=llama: 0 tensors differ; keys not read: attention_multiplier, ")
+    assert second.startswith("LIKE=mistral: 0 tensors")
 
 
 def test_no_mark_is_left():

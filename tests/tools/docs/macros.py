@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import jinja2
 from jinja2 import nodes
@@ -23,17 +22,19 @@ def page() -> str:
     """Return the README of templates/models/shared."""
     files = sorted(SHARED.glob("*.jinja"))
     return HEAD + "".join(
-        f"\n## {path.name}\n\n{''.join(_rows(path.read_text()))}" for path in files
+        f"\n## {path.name}\n\n" + "".join(f"- {x}\n" for x in signatures(path.read_text()).values())
+        for path in files
     )
 
 
-def _rows(text: str) -> Iterator[str]:
-    """Yield a line for each macro and each table of a file."""
+def signatures(text: str) -> dict[str, str]:
+    """Return name -> a line for each macro and each table of a file: how it is called, and what its comment says."""
     tree = jinja2.Environment().parse(text)
     macros = {x.name: x for x in tree.find_all(nodes.Macro)}
     tables = [x for x in tree.find_all(nodes.Assign) if isinstance(x.node, nodes.Dict)]
     comments = _comments(text)
     variants = {x.name for one in tables for x in one.node.find_all(nodes.Name)}
+    lines = {}
     for x in sorted([*macros.values(), *tables], key=lambda x: x.lineno):
         if isinstance(x, nodes.Assign):
             name, kinds = x.target.name, [pair.key.value for pair in x.node.items]
@@ -42,8 +43,9 @@ def _rows(text: str) -> Iterator[str]:
         elif x.name in variants:
             continue
         else:
-            words, said = _signature(x.name, x), comments.get(x.lineno, "")
-        yield f"- {words}{said and f': {said}'}\n"
+            name, words, said = x.name, _signature(x.name, x), comments.get(x.lineno, "")
+        lines[name] = f"{words}{said and f': {said}'}"
+    return lines
 
 
 def _signature(name: str, macro: nodes.Macro) -> str:

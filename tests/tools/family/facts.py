@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 from families.reference import reference
 
+from family.keys import names_of
 from redco_new.errors import RedcoError
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family
@@ -44,6 +47,14 @@ class Theirs:
     def defaults(self) -> dict[str, Any]:
         """The keys that the config class has by default."""
         return printed_keys(read_transformers(self.kind(), {}), set())
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint on the hub that transformers names for the class; "" where it names none."""
+        name = re.search(
+            r'checkpoint="([^"]+)"', inspect.getsource(sys.modules[self.kind.__module__])
+        )
+        return name[1] if name else ""
 
     @property
     def size(self) -> dict[str, Any]:
@@ -130,6 +141,18 @@ def find_keys(like: Family, theirs: Theirs) -> tuple[dict[str, str], list[str]]:
     return keys, without
 
 
+def refusal(like: Family, theirs: Theirs) -> str:
+    """Return why a family's `read` refuses what another class has by default; "" where it takes it."""
+    defaults = {key: theirs.defaults.get(key, value) for key, value in like.defaults.items()}
+    try:
+        like.read(make_config(theirs.kind.model_type, {**defaults, **theirs.defaults}))
+    except RedcoError as error:
+        return error.what
+    except (AttributeError, KeyError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def works_out(family: Family, field: str) -> bool:
     """Return whether a family works a field out where the config.json does not say it."""
     config = make_config(family.model_type, {**family.defaults, family.keys[field]: None})
@@ -202,6 +225,7 @@ class Draft:
     name: as --model has it. hf: what was named of transformers.
     keys: field of the config class -> key of config.json. without: the fields of which no key is known.
     more: keys of the class that the neighbour's has not, and no field reads.
+    refusal: why the neighbour's `read` refuses what the class has by default; "" where it takes it.
     small: keys of a small model for its test.
     difference: its tensors beside the neighbour's.
     """
@@ -213,6 +237,7 @@ class Draft:
     keys: Mapping[str, str]
     without: list[str]
     more: list[str]
+    refusal: str
     small: Mapping[str, Any]
     difference: Difference
 
@@ -229,7 +254,7 @@ class Draft:
     @property
     def own(self) -> bool:
         """Whether its model may differ from the neighbour's."""
-        return bool(self.difference or self.more)
+        return bool(self.difference or self.more or self.refusal)
 
 
 def draft(name: str, like: str, hf: str) -> Draft:
@@ -241,7 +266,9 @@ def draft(name: str, like: str, hf: str) -> Draft:
     family = find_like(like)
     theirs = find_theirs(hf, family)
     keys, without = find_keys(family, theirs)
-    more = sorted(theirs.defaults.keys() - family.defaults.keys() - {*keys.values()})
+    had = family.defaults.keys() | {*keys.values()} | names_of(family.read)
+    more = sorted(theirs.defaults.keys() - had)
     small = small_keys(family, theirs, keys)
     difference = differ(family, theirs, small)
-    return Draft(name, hf, family, theirs, keys, without, more, small, difference)
+    why = refusal(family, theirs)
+    return Draft(name, hf, family, theirs, keys, without, more, why, small, difference)

@@ -3,7 +3,7 @@
     make family NAME=olmo2 LIKE=llama HF=allenai/OLMo-2-1124-7B
 
 HF: an id of the hub, a folder with config.json, or transformers' config class. What a person decides is marked TODO,
-which a test refuses.
+which a test refuses. Without LIKE it says which are nearest.
 """
 
 from __future__ import annotations
@@ -14,22 +14,19 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from families.reference import reference
-from gguf.constants import MODEL_ARCH_NAMES
-
+from family import marks, near
 from family.facts import Draft, draft
 from redco_new.errors import RedcoError
 from redco_new.models import families
 from redco_new.render import assets
 
 MARK = "TODO"
-LIKE = 0.5  # how near two names of keys are, of those of difflib, that may be one
 KEYS, DEFAULTS, SIZES = "KEYS", "DEFAULTS", "SIZES"
 OWN = ("name", "title", "model_type", "architecture", "template", "model_class")
 FACTS, TESTS = Path(families.__path__[0]), Path(__file__).parents[2] / "families"
@@ -40,13 +37,11 @@ def print_files(new: Draft) -> dict[Path, str]:
     """Return path -> text of the files of a family. Its templates are the neighbour's where nothing may differ."""
     files = {FACTS / f"{new.module}.py": print_facts(new)}
     if new.own:
-        same = "none differs; where no key changes the model, `template` can be the neighbour's"
-        lines = new.difference.lines or [same]
-        mark = "\n".join([f"{MARK}: the tensors beside those of {new.like.name}.", *lines])
         for path in sorted((TEMPLATES / new.like.template).iterdir()):
-            marked = new.difference.lines or path.name.startswith("model.")
-            head = f"{{#\n{mark}\n#}}\n" if marked else ""
-            files[TEMPLATES / new.module / path.name] = head + path.read_text()
+            text = path.read_text()
+            lines = marks.of_template(new, path.name, text)
+            head = "\n".join(["{#", f"{MARK}: {lines[0]}", *lines[1:], "#}\n"]) if lines else ""
+            files[TEMPLATES / new.module / path.name] = head + text
     return files | {TESTS / f"test_{new.module}.py": print_test(new)}
 
 
@@ -86,14 +81,8 @@ def print_facts(new: Draft) -> str:
         head,
         _print_keys(new),
         _print_defaults(new),
-        *_marks(new, text),
-        *(
-            [
-                f"# {MARK}: {_gguf(new.theirs.kind.model_type)}; {ast.unparse(gguf)} is its neighbour's"
-            ]
-            if gguf
-            else []
-        ),
+        *(f"# {MARK}: {mark}" for mark in marks.of_keys(new, text)),
+        *([f"# {MARK}: {marks.of_gguf(new, ast.unparse(gguf))}"] if gguf else []),
         text,
         _print_sizes(new),
     ]
@@ -154,53 +143,40 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
 
 def _print_keys(new: Draft) -> str:
     lines = [f"    {field!r}: {key!r}," for field, key in new.keys.items()]
-    for field in new.without:
-        near = get_close_matches(new.like.keys[field], new.more, 1, LIKE)
-        may = f"; {near[0]} may be it" if near else ""
-        lines.append(
-            f"    # {MARK}: {field}: transformers' class has no {new.like.keys[field]}{may}"
-        )
+    lines += [f"    # {MARK}: {mark}" for mark in marks.of_fields(new)]
     return "\n".join([f"{KEYS} = {{", *lines, "}"])
 
 
 def _print_defaults(new: Draft) -> str:
-    lines = [f"    {key!r}: {value!r}," for key, value in new.theirs.defaults.items()]
+    lines = [f"    {key!r}: {_print_value(x)}," for key, x in new.theirs.defaults.items()]
     head = f"{DEFAULTS}: dict[str, Any] = {{  # of transformers' {new.theirs.kind.__name__}"
     return "\n".join([head, *lines, "}"])
 
 
-def _marks(new: Draft, text: str) -> list[str]:
-    """Return what a person decides of what is read."""
-    gone = new.like.defaults.keys() - new.theirs.defaults.keys()
-    read = [key for key in sorted(gone) if re.search(rf"\b{key}\b", text)]
-    marks = [f"# {MARK}: {key}, which is read below, is no key of this class" for key in read]
-    return [
-        *marks,
-        *(
-            f"# {MARK}: {key} is read nowhere: by a field, or check_equal(config, {key}={new.theirs.defaults[key]!r})"
-            for key in new.more
-        ),
-    ]
-
-
-def _gguf(model_type: str) -> str:
-    """Return what llama.cpp calls a kind of model, for people."""
-    names = [
-        x for x in MODEL_ARCH_NAMES.values() if x.replace("-", "") == re.sub("[_-]", "", model_type)
-    ]
-    return (
-        f"gguf={names[0]!r} of llama.cpp" if names else "no gguf: llama.cpp has none of that name"
-    )
+def _print_value(value: Any) -> str:
+    """Return a value as Python; a list that repeats itself as its first part, times as often."""
+    if isinstance(value, list):
+        for period in range(1, len(value) // 2 + 1):
+            times, rest = divmod(len(value), period)
+            part = value[:period]
+            if value == part * times + part[:rest]:
+                return (
+                    f"({part!r} * {times + bool(rest)})[:{len(value)}]"
+                    if rest
+                    else f"{part!r} * {times}"
+                )
+    return repr(value)
 
 
 def _print_sizes(new: Draft) -> str:
     size, name = new.theirs.size, Path(new.hf).name
     key = name.rpartition("-")[2].lower() if new.theirs.source else "base"
-    mark = (
-        f"# {MARK}: the paper, and its table; further sizes, each with its parameters in the test."
-    )
-    tokenizer = new.hf if new.theirs.source and not Path(new.hf).is_dir() else f"{MARK}/{name}"
-    return f"{mark}\n{SIZES} = {{{key!r}: Size({size!r}, {tokenizer!r})}}"
+    title = f"the title above, as people write {new.model_class}"
+    decide = f"# {MARK}: {title}; the paper and its table; further sizes, each with its parameters in the test"
+    tokenizer = new.theirs.checkpoint
+    if new.theirs.source and not Path(new.hf).is_dir():
+        tokenizer = new.hf
+    return f"{decide}\n{SIZES} = {{{key!r}: Size({size!r}, {tokenizer or f'{MARK}/{name}'!r})}}"
 
 
 def print_test(new: Draft) -> str:
@@ -237,12 +213,17 @@ def main(arguments: Mapping[str, Any]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    if not all(sys.argv[1:]) or len(sys.argv) != 4:
-        sys.exit("make family NAME=olmo2 LIKE=llama HF=allenai/OLMo-2-1124-7B")
+    name, like, hf = sys.argv[1:]
+    if not name or not hf:
+        sys.exit("make family NAME=olmo2 [LIKE=llama] HF=allenai/OLMo-2-1124-7B")
     try:
-        written = main(dict(zip(("name", "like", "hf"), sys.argv[1:], strict=True)))
+        if not like:
+            sys.exit(
+                "\n".join(["make family: LIKE is not named; the nearest:", *near.nearest(name, hf)])
+            )
+        written = main({"name": name, "like": like, "hf": hf})
     except RedcoError as error:
         sys.exit(f"make family: {error}")
     for path in written:
-        marks = path.read_text().count(MARK)
-        print(f"{path.relative_to(assets.CHECKOUT)}: {marks} marked {MARK}")
+        count = path.read_text().count(MARK)
+        print(f"{path.relative_to(assets.CHECKOUT)}: {count} marked {MARK}")

@@ -189,6 +189,11 @@ def test_deletion_by_the_user_stays():
     assert found(right, ours=ours, left=left, told=[Conflict("C", shown, "you deleted it")]) == []
 
 
+def test_what_each_side_defines_once_is_not_there_twice():
+    twice = RIGHT + "\n\ndef f(x):\n    y = x + 10\n    return c(y)\n"
+    assert "f: defined 2 times" in found(twice)
+
+
 def test_owned():
     pending = Conflict("f", NEW_F, "yours", pending=True)
     assert found(RIGHT, owned=("f",))

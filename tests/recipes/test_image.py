@@ -300,7 +300,8 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path):
     for name in ("train/a", "train/b", "test/a"):
         (tmp_path / name).mkdir(parents=True)
     with pytest.raises(
-        UserError, match="test, train, which are parts of a data set, and no classes"
+        UserError,
+        match=f"test, train, which are parts of a data set, and no classes: give one of them, {tmp_path}/test",
     ):
         image.classes(_config(image_folder=str(tmp_path)))
 

@@ -133,6 +133,10 @@ def test_slowed_rotations_are_those_of_transformers():
     theirs, _ = ROPE_INIT_FUNCTIONS["llama3"](LlamaConfig(**config), torch.device("cpu"))
     plain = 10000.0 ** -(np.arange(0, 32, 2) / 32)
     assert np.allclose(plain / rope_factors(config), theirs.numpy(), rtol=1e-5)
+    narrow = config | {"head_dim": 16}
+    assert len(rope_factors(narrow)) == 8
+    by_heads = config | {"head_dim": None, "hidden_size": 96, "num_attention_heads": 6}
+    assert len(rope_factors(by_heads)) == 8
     assert rope_factors(CONFIG) is None
 
 

@@ -137,6 +137,13 @@ def test_another_fault_is_not_the_same(start, tmp_path, plan):
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")  # JAX is here, and never in a launcher
+@pytest.mark.parametrize(
+    ("code", "own"), [(0, False), (1, True), (69, False), (128, True), (129, False), (-9, False)]
+)
+def test_a_fault_is_the_program_s_own(code, own):
+    assert launch.Ended(0, code).own == own
+
+
 def test_on_a_terminal_a_process_writes_to_it(monkeypatch, capfd):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     said = "import sys; print('here', file=sys.stderr); sys.exit(2)"

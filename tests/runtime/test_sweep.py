@@ -2,11 +2,13 @@
 
 from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import pytest
 from redco_runtime.base.errors import UserError
 from redco_runtime.loop.sweep import best_of
 from redco_runtime.nn.adapters.layers import LoraSettings
+from redco_runtime.step import stack
 from redco_runtime.step.stack import summary
 from redco_runtime.step.sweep import Sweep, rows_of
 
@@ -44,6 +46,17 @@ def test_adapters_are_the_combinations_and_what_is_not_named_is_the_run_s():
 def test_a_sweep_that_cannot_be_is_named(changes, says):
     with pytest.raises(UserError, match=says):
         rows_of(config(**changes))
+
+
+def test_an_adapter_of_a_lower_rank_is_filled_up_with_zeros():
+    own = {"a": jnp.ones((3, 2)), "b": jnp.ones((2, 3))}
+    like = {
+        "a": jax.ShapeDtypeStruct((3, 4), "float32"),
+        "b": jax.ShapeDtypeStruct((4, 3), "float32"),
+    }
+    whole = stack._fill_up(own, like)
+    assert whole["a"].tolist() == [[1, 1, 0, 0]] * 3
+    assert whole["b"].tolist() == [[1] * 3] * 2 + [[0] * 3] * 2
 
 
 def test_the_best_has_the_lowest_loss_or_the_highest_score():

@@ -316,3 +316,17 @@ def test_a_function_with_a_gradient_of_its_own_is_as_it_is():
     function.defjvp(lambda values, tangents: (function(*values), tangents[0]))
     program = jax.make_jaxpr(function)(*[jnp.ones((2, 2))] * 3).jaxpr
     assert str(join_products(program)) == str(program)
+
+
+def test_parts_are_joined_along_another_dim():
+    """A state, whole as it is stored, and what comes after it."""
+    stored = {"in": tuple(jnp.eye(5)[:, part] for part in (slice(3), slice(3, 5)))}
+    form = Fused({"in": (1, (3, 2))}, dict.fromkeys(("in/0", "in/1"), P("fsdp", "model")))
+
+    def forward(params, x):
+        return jnp.sin(jnp.concatenate([jnp.ones((2, 5)), x @ params["in"]]))
+
+    x = jnp.arange(5.0)[None]
+    run = functools.partial(run_apart, forward, form=form)
+    np.testing.assert_allclose(run(stored, x), forward({"in": jnp.eye(5)}, x), 1e-6)
+    assert str(jax.make_jaxpr(run)(stored, x)).count("= sin") == 2

@@ -79,9 +79,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [*[*CASES][:1], *(pytest.param(one, marks=pytest.mark.slow) for one in [*CASES][1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_each_adapter_takes_the_steps_of_its_own_run(name, tmp_path):
     """To 1e-6, after three steps whose updates are a thousand times that and more."""
     further, *arguments = CASES[name]

@@ -44,6 +44,7 @@ def check(project, capsys, *flags):
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow  # three checks, which train
 def test_an_edit_is_reported_accepted_and_no_longer_reported(project, capsys):
     code, said = check(project, capsys)
     assert (code, said["verdict"], said["recorded"]) == (0, "ok", True), said

@@ -17,7 +17,8 @@ from typing import Any
 
 import jax
 
-PLACE = re.compile(r'loc\("[^"\n]*":\d+[^)\n]*\)')  # a line of a file; names of operations stay
+# A line of a file, and, within a kernel's own program, a file; names of operations stay.
+PLACE = re.compile(r'loc\("[^"\n]*":\d+[^)\n]*\)|/[\w./-]+\.py')
 
 
 def remembered(lowered: Any, make: Callable[[], Any]) -> Any:

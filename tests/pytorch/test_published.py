@@ -42,6 +42,7 @@ def test_gradients_stop_where_their_author_says_so():
     assert "largest_ = largest(self.up(points), axis=1)[0]" in made.source
 
 
+@pytest.mark.slow  # traced and compared, three layers deep
 def test_layers_whose_weights_are_normed_are_of_one_class():
     made = printed("Layers", x=Input((6, 16)))
     assert "rhs_dilation=(self.dilation,)" in made.source

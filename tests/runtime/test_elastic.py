@@ -78,6 +78,7 @@ def wait_for(there, seconds=60):
     assert there()
 
 
+@pytest.mark.slow  # ten processes, each of which imports JAX
 def test_four_are_two_without_the_first_and_four_again(start, tmp_path):
     def attempts(count):
         return [path.name.split() for path in tmp_path.glob(f"{count} *")]

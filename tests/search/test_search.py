@@ -8,7 +8,8 @@ from bad_input import complaint
 from fit.readings import FITS
 from redco_fit.reading import SCRATCH
 from redco_fit.search import compile_best as compiling
-from redco_fit.search.best import COMPUTING, Search, _around, _in_8_bits, _with_attention, search
+from redco_fit.search.best import Search, _around, _in_8_bits, _with_attention, search
+from redco_fit.search.reasons import COMPUTING
 from redco_fit.search.choice import with_trial
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.estimate import estimate_step

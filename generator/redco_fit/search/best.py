@@ -15,6 +15,7 @@ from redco_new.render.template import Template
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.memory import state_bytes
 from redco_fit.search.meshes import divisors, is_near, meshes_of, rare_meshes
+from redco_fit.search.reasons import slower_by, with_reason
 from redco_fit.search.work import layers_of
 
 Progress = Callable[[str], None]
@@ -25,7 +26,6 @@ ROWS = 2
 MOST_GROWN, WORTH = 8, 0.01
 # What the estimate of the memory was above the compiler's at most: tests/tools/tables/estimates.md.
 CAREFUL = 1.6
-COMPUTING = ("products", "attention", "memory", "exposed")  # parts that add up to a step
 MOST_REPEATS = 8  # of stages: the bubble is an eighth by then, and each sends as much as the first
 MOST_MICRO = 64  # micro-batches: each sends and gathers all parameters anew
 
@@ -137,7 +137,7 @@ def _search(planner: Planner, target: Target, batch: int, progress: Progress) ->
     limit, done, best = target.hardware.usable, [], None
     for trial in _plain(planner, target, batch, progress):
         if best and trial.rank >= best.rank:
-            done.append(_with_reason(trial, best, limit))
+            done.append(with_reason(trial, best, limit))
             continue
         progress(f"weighing {trial.name}")
         for option in _options(planner, target, trial):
@@ -148,7 +148,7 @@ def _search(planner: Planner, target: Target, batch: int, progress: Progress) ->
                 done.append(option)
             if fits:
                 break
-    rest = sorted((_with_reason(one, best, limit) for one in done), key=lambda one: one.seconds)
+    rest = sorted((with_reason(one, best, limit) for one in done), key=lambda one: one.seconds)
     return [best, *rest] if best else rest
 
 
@@ -218,18 +218,6 @@ def _options(planner: Planner, target: Target, trial: Trial, count: int = 1) -> 
         count, variants = 2 * count, variants[-len(repeats) :]
 
 
-def _with_reason(trial: Trial, best: Trial | None, limit: int) -> Trial:
-    """Return a trial with why it lost."""
-    if trial.reason:
-        return trial
-    if trial.peak > limit:
-        alone = "state and gradients alone are " if trial.state > limit else ""
-        what = f"does not fit: {alone}{trial.peak / 1e9:.1f} of {limit / 1e9:.1f} GB"
-        return replace(trial, reason=what)
-    assert best is not None, "a trial that fits is the best, or slower than it"
-    return replace(trial, reason=_slower(trial, best))
-
-
 def _grown(
     planner: Planner, target: Target, trials: list[Trial], progress: Progress
 ) -> list[Trial]:
@@ -241,27 +229,11 @@ def _grown(
         if one is None:
             break
         if one.peak > target.hardware.usable or one.pace > best.pace * (1 - WORTH):
-            others.append(_with_reason(one, best, target.hardware.usable))
+            others.append(with_reason(one, best, target.hardware.usable))
             break
-        others.append(replace(best, reason=_slower(best, one)))
+        others.append(replace(best, reason=slower_by(best, one)))
         best = one
     return [best, *others]
-
-
-def _slower(trial: Trial, best: Trial) -> str:
-    """Return by how much a trial is slower for an example, and what takes the time."""
-    times = f"{'' if trial.peak else 'at least '}{trial.pace / best.pace:.2f}x"
-    if trial.pace < best.pace:
-        return f"not surely faster: {times}, and estimates are off by as much"
-
-    def more(name: str) -> float:
-        return trial.parts[name] / trial.batch - best.parts.get(name, 0.0) / best.batch
-
-    worst = max(COMPUTING, key=more)
-    if worst == "exposed":
-        links = [name for name in trial.parts if name not in COMPUTING]
-        worst = f"waiting for {max(links, key=more)}" if links else "waiting"
-    return f"slower: {times}, most of it {worst}"
 
 
 def _fewest(

@@ -62,14 +62,15 @@ class Spot:
     def like(self, other: "Spot", whole: bool = True) -> list[str] | None:
         """Return the lines of the file with its symbol as `other` has it; None where it fits nowhere.
 
-        whole: also the members of a class that both have; else these stay.
+        whole: all of it; else the header of a class, of members of which both have some, and these stay.
         """
         mine, new = self.symbol, other.symbol
         if not mine or not new:
             return self._with_symbol_of(other) if new else self.put([], [])
         lead = (mine if mine.comments == new.comments else new).lead
-        if whole or not (mine.members and new.members):
+        if whole:
             return self.put(lead, new.body)
+        assert mine.members and new.members
         return self.put(lead, new.members[0].body + mine.body[len(mine.members[0].body) :])
 
     def _with_symbol_of(self, other: "Spot") -> list[str] | None:

@@ -219,6 +219,12 @@ def test_rslora_and_dora_are_those_of_peft_in_and_out(name, lora, tmp_path):
     shapes = jax.eval_shape(lambda: tuned.parameters)
     parts = {"table": table, "shapes": shapes, "modules": names}
     tuned.lora.export(tuned.parameters, tmp_path / "a", **parts)
+    padded = {path: pad(path, x) for path, x in tuned.parameters.items()}
+    tuned.lora.export(padded, tmp_path / "padded", **parts)
+    files = [
+        (tmp_path / folder / "adapter_model.safetensors").read_bytes() for folder in ("a", "padded")
+    ]
+    assert files[0] == files[1]
     config = PeftConfig.from_pretrained(tmp_path / "a")
     assert (config.use_rslora, config.use_dora) == (lora.rslora, lora.dora)
     assert config.lora_dropout == lora.dropout
@@ -237,6 +243,12 @@ def test_rslora_and_dora_are_those_of_peft_in_and_out(name, lora, tmp_path):
     merged = tuned.lora.merge(tuned.parameters)
     whole = tuned.pair.merge(rebuild(tuned.pair.params, merged))(*tuned.inputs)
     assert np.abs(np.asarray(whole) - theirs).max() < 1e-5 * max(1, np.abs(theirs).max())
+
+
+def pad(path, x):
+    """A parameter as it lies in memory where its last dim is padded: that of what an adapter adds to."""
+    sides = [(0, 0)] * (x.ndim - 1) + [(0, 3)]
+    return jnp.pad(x, sides) if path.endswith(("/q/kernel", "/q/lora_b", "/q/lora_m")) else x
 
 
 def places(tuned):

@@ -190,8 +190,7 @@ def test_deletion_by_the_user_stays():
 
 
 def test_what_each_side_defines_once_is_not_there_twice():
-    twice = RIGHT + "\n\ndef f(x):\n    y = x + 10\n    return c(y)\n"
-    assert "f: defined 2 times" in found(twice)
+    assert "N: defined 2 times" in found(RIGHT.replace("N = 2", "N = 3\nN = 2"))
 
 
 def test_owned():

@@ -321,6 +321,7 @@ MOVED = {
     "patch('redco_runtime.text.shard.make')  # redco_runtime/text/shard.py": (
         "patch('p.runtime.data.prepare.shard.make')  # p/runtime/data/prepare/shard.py"
     ),
+    "# redco_runtime.mine.x": "# redco_runtime.mine.x",
     "from redco_runtimes.losses import x": "from redco_runtimes.losses import x",
     "import redco_runtime as r\nr.losses": "import redco_runtime as r\nr.losses",
 }

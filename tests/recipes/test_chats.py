@@ -159,6 +159,7 @@ def test_what_ends_an_answer_stops_one():
 
 @pytest.mark.parametrize("template", [PHI3, GENERATION])
 def test_each_answer_has_a_row_of_its_own_where_that_is_asked(template):
+    assert learned(template, ONE, split=True) == learned(template, ONE)
     (first,), (second,) = learned(template, TWO, split=True)
     assert first.startswith("Hello.<|end|>") and second.startswith("See you.<|end|>")
     own = ChatEncoder(tokenizer(template))

@@ -166,3 +166,10 @@ def test_two_processes_hold_the_batches_of_one(found, name):
 
 if __name__ == "__main__":
     worker(*sys.argv[1:])
+
+
+def test_what_is_no_array_is_the_same_in_all_processes():
+    """Its content is its class: where it lies is another place in each."""
+    one, two = object(), object()
+    assert agreement._digest({"a": [one]}) == agreement._digest({"a": [two]})
+    assert agreement._digest({"a": [one]}) != agreement._digest({"a": [{}]})

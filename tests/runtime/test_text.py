@@ -15,7 +15,7 @@ from redco_runtime.data.prepare import build as building
 from redco_runtime.data.prepare import formats, reading
 from redco_runtime.data.text import packing, texts
 from redco_runtime.data.text import rows as shard_rows
-from redco_runtime.data.text.blocks import cut_texts
+from redco_runtime.data.text.blocks import cut_texts, rows_to_continue
 from redco_runtime.data.text.mixture import Mixture
 
 
@@ -355,3 +355,13 @@ def test_tables_are_read_by_rows(tmp_path):
     parquet.write_table(with_null, tmp_path / "b.parquet", row_group_size=30)
     with pytest.raises(UserError, match="b.parquet, row 41 has null in 'text', and no text"):
         read(tmp_path, str(tmp_path / "b.parquet"))
+
+
+def test_an_empty_prompt_is_refused():
+    def tokenizer(text, add_special_tokens):
+        return {"input_ids": [len(word) for word in text.split()]}
+
+    first, second = rows_to_continue(tokenizer, ["to be", "or not to be"], 3)
+    assert first["input_ids"][:2].tolist() == [2, 2] and second["input_ids"].tolist() == [3, 2, 2]
+    with pytest.raises(UserError, match="an empty prompt cannot be continued"):
+        rows_to_continue(tokenizer, ["to be", " "], 3)

@@ -1,5 +1,7 @@
 """The collectives that are predicted: those that Megatron's authors count, and compilers make."""
 
+from collections import Counter
+
 import jax
 import pytest
 from jax.ad_checkpoint import checkpoint_name
@@ -191,6 +193,23 @@ def test_what_splits_the_words_of_a_table_splits_no_tokens_of_its_rows(tied, pos
     batch = {"ids": jax.ShapeDtypeStruct((8, 16), "int32")}
     plan = plan_sharding(forward, params, batch, {"fsdp": 2, "model": 2}, sequence_parallel=True)
     assert plan.activations["rows_BSD"] == P("data", positions, "fsdp")
+
+
+def test_keys_and_values_go_around_a_ring():
+    """Once forward, of two devices; backward once more, and their gradients. And parts of texts, for whole halves."""
+    forward, params, batch = ZOO["llama"]
+    plan = plan_sharding(forward, params, batch, {"context": 2, "model": 2}, ring=True)
+    sent = {phase: Counter() for phase in PHASES}
+    for one in predict_collectives(plan):
+        if one.classes == ("positions",):
+            assert (one.kind, one.axes) == ("collective-permute", ("context",))
+            sent[one.phase][one.bytes] += one.times
+    q = k = v = 1024  # bytes on a device; its sums have one number for 8 of q
+    sums, layers = q // 8, 2
+    forward = {k + v: 1, (q + k + v) // 2: 2, q // 2: 2, sums // 2: 2}
+    backward = {k + v: 3, (3 * q + k + v) // 2: 2, sums // 2: 2, (q + k + v) // 2: 2}
+    for phase, each in zip(PHASES, (forward, backward), strict=True):
+        assert sent[phase] == {size: layers * times for size, times in each.items()}
 
 
 def test_what_meets_in_attention_changes_from_positions_to_heads():

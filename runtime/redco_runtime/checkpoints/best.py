@@ -64,13 +64,10 @@ def check_names(names: Iterable[str], scores: Iterable[str]) -> None:
 def patience_is_over(run: Run, step: int) -> bool:
     """Return whether a run ends at `step`, as its last --patience evaluations had no better first score of --best.
 
-    Says so, if it does. All processes call it.
+    Says so, if it does. All processes of a run that has both call it.
     """
     settings = run.config.train
-    patience, names = getattr(settings, "patience", 0), getattr(settings, "best", ())
-    if not patience or not names:
-        return False
-    name, every = names[0], settings.eval_every
+    name, every, patience = settings.best[0], settings.eval_every, settings.patience
     best, score = read_best(run.best, name)
     if over := _agreed(step // every - best // every >= patience):
         print_once(

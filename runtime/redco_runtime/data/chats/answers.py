@@ -222,9 +222,7 @@ class Writer:
 
 
 def _with_texts(messages: Messages) -> Messages:
-    """Return messages whose calls have arguments as texts of JSON. Raises TypeError where none has any."""
-    if not any("tool_calls" in message for message in messages):
-        raise TypeError("it adds a text and what is none")
+    """Return messages whose calls have arguments as texts of JSON."""
     return [
         (
             message | {"tool_calls": [_with_text(call) for call in message["tool_calls"]]}

@@ -40,7 +40,9 @@ def users_environ():
     """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
     cache = {
-        k: v for k, v in os.environ.items() if re.match("JAX_(COMPILATION|PERSISTENT)_CACHE", k)
+        k: v
+        for k, v in os.environ.items()
+        if re.match("JAX_(COMPILATION|PERSISTENT)_CACHE|XLA_FLAGS", k)
     }
     spared = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return kept | cache | spared

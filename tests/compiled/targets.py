@@ -35,12 +35,14 @@ def environment() -> dict[str, str]:
     return compilers.environment("gpu", path) | {
         "PYTHONPATH": os.pathsep.join(path),
         "REDCO_ZOO": "large",
+        "XLA_FLAGS": compilers.UNTUNED,
     }
 
 
 def use_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `redco fit` find the compilers, and compile nothing that a former run of the tests has compiled."""
     monkeypatch.setenv(compilers.FOLDER, str(folder()))
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # of CPUs, which libtpu does not know
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"), prepend=os.pathsep)
     monkeypatch.setattr(compiling, "CHILD", "compiled.child")
 

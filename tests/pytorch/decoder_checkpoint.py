@@ -20,6 +20,11 @@ def write_checkpoint(name, folder, **further):
     fields = vars(cls.config_class())
     known = {key: value for key, value in SIZES.items() if key in fields}
     cls(cls.config_class(**known | further)).save_pretrained(folder)
+    write_tokenizer(folder)
+
+
+def write_tokenizer(folder):
+    """Write a tokenizer of SIZES's words."""
     words = ByteLevelBPETokenizer()
     texts = [*pydoc_data.topics.topics.values()][:40]
     words.train_from_iterator(texts, vocab_size=384, special_tokens=[*SPECIAL.values()])

@@ -47,6 +47,26 @@ def test_rates_that_are_one_number_are_several_fields():
     assert all(len({one["p"], one["q"], 0.1}) == 3 for one in others)
 
 
+def test_sizes_are_others_also_where_a_shorter_text_has_fewer_steps():
+    import torch
+    from torch import nn
+
+    from redco_new.pytorch.probe import find_sizes
+
+    class Chunks(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.inner = nn.Linear(8, width)
+
+        def forward(self, x):
+            return torch.cat([self.inner(chunk).cumsum(1) for chunk in x.split(64, 1)], 1)
+
+    call = Call({"x": Input((128, 8))})
+    sizes = find_sizes(lambda sizes: Chunks(**sizes), call, {"width": 16}, 32)
+    assert sizes.small.inputs["x"].shape[0] < 64
+    assert len({setting.arguments["width"] for setting in sizes.settings}) == 3
+
+
 def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
     from torch import nn
 

@@ -58,7 +58,7 @@ def module(table=TABLE, **settings):
 
 @pytest.fixture(autouse=True)
 def no_config(monkeypatch):
-    monkeypatch.setattr("redco_runtime.checkpoints.load.check_config", lambda *_: None)
+    monkeypatch.setattr("redco_runtime.base.hf_files.check_config", lambda *_: False)
 
 
 def random(shape, dtype=np.float32):
@@ -283,10 +283,10 @@ def test_a_shard_is_read_once_for_all_devices_that_hold_it(tmp_path, meshed, mon
 
 def worker(port: str, process: str, folder: str) -> None:
     """Loads on four devices of two processes, each of which reads half of what is split over data."""
-    from redco_runtime.checkpoints import load as loading
+    from redco_runtime.base import hf_files
 
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
-    loading.check_config = lambda *_: None
+    hf_files.check_config = lambda *_: False
     with jax.set_mesh(make_mesh(MESH)):
         params, _ = load(folder, steps(), CONFIG, module())
         whole = expected(stored())

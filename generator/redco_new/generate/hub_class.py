@@ -11,7 +11,12 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import is_checkpoint
-from redco_new.models.hf_config import checkpoint_config, import_transformers, read_source
+from redco_new.models.hf_config import (
+    checkpoint_config,
+    import_transformers,
+    read_source,
+    text_keys,
+)
 from redco_new.own.find import without_torch
 from redco_new.own.maker import call_user_code
 from redco_new.pytorch.config_lists import without_implied
@@ -38,9 +43,10 @@ def as_class(request: Request) -> Request:
     Raises RedcoError where transformers has no such class, or it is code of the checkpoint's own.
     """
     name, checkpoint = request.model, ""
+    source: Mapping[str, Any]
     if is_checkpoint(name):
         checkpoint = name
-        source, _ = checkpoint_config(name, request.folder, None)
+        source = text_keys(checkpoint_config(name, request.folder, None)[0])
         read_source(source, name)  # which refuses what no class can have
     else:
         family = look_up("model", name, FAMILIES)

@@ -23,6 +23,7 @@ from redco_new.generate.printed_texts import (
     printed_inputs,
     provided,
 )
+from redco_new.models.hf_config import TEXT_ALONE, checkpoint_config, names_within
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
 from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
@@ -63,13 +64,23 @@ def print_torch(
     names = ClassNames(printed.model_class, printed.config_class)
     model = _find_model(request, names, _load(request, printed.source), usage.where)
     tiny = model.tiny.changes
-    source = table_source(request.package, printed, bool(tiny))
+    within = names_within(_config_of(request))
+    source = table_source(request.package, printed, bool(tiny), within)
     folder = "own/printed_texts" if printed.hub else "own/printed"
     texts = {MODEL: printed.source, **template.print_folder(folder, source)}
     notes = [_describe_gate(printed), *printed.notes]
+    if within:
+        notes.append(TEXT_ALONE.format(name=request.checkpoint, architecture=printed.name))
     if printed.hub:
         return hub_design(request, template, model, names, texts, notes)
     return _own(request, template, model, names, texts, notes)
+
+
+def _config_of(request: Request) -> Mapping[str, Any]:
+    """Return the keys of the config.json of the checkpoint that a class is of; {} where it is of none."""
+    if not request.checkpoint:
+        return {}
+    return checkpoint_config(request.checkpoint, request.folder, None)[0]
 
 
 def read_printed(request: Request, template: Template) -> Design:

@@ -25,7 +25,7 @@ from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe
 from redco_new.models.tiny import tiny_vocab
 from redco_new.own.model import OwnModel
-from redco_new.pytorch.table import stacked_parts, tensor_names, unused_positions
+from redco_new.pytorch.table import names_in_peft, stacked_parts, tensor_names, unused_positions
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.pytorch.kinds import IDS, PIXELS, TARGET_IDS
@@ -133,6 +133,11 @@ def hub_design(
     adapter = _adapter(request, model, recipe, texts)
     recipe = recipe.adapted() if adapter else recipe
     sizes = dict(vars(getattr(module, names.config)()))
+    if not recipe.pictures and VOCAB not in sizes:
+        what = f"{model.name} is printed without its {VOCAB}, which texts are read by"
+        raise RedcoError(
+            "--model", what, f"give {names.config} that field in {FILE}, or another model"
+        )
     unused = unused_positions(texts[FILE])
     places = [sizes[x] - unused for x in POSITIONS if x in sizes][:1]
     length = 0 if recipe.pictures else min([LONGEST, *places])
@@ -273,6 +278,7 @@ def _project_model(
         drops=adapter is not None,
         stacked=stacked_parts(texts["weights.py"]),
         task=recipe.task or next((x for needs, x in TASKS.items() if needs <= provides), ""),
+        modules=names_in_peft(texts["weights.py"]),
         checkpoint=request.checkpoint,
         format=safetensors_alone(f"llama.cpp opens no {model.name} of redco's"),
     )

@@ -29,6 +29,7 @@ from redco_new.models.hf_config import (
     printed_keys,
     read_source,
     read_transformers,
+    text_keys,
 )
 from redco_new.render.template import Template
 from redco_new.render.values import Name, Number, Plain, Text, words
@@ -150,10 +151,11 @@ def find_model(
             what = f"{name} has its own size"
             raise RedcoError("--size", what, "leave it out, or give a family with --model")
         source, absent = checkpoint_config(name, folder, source)
-        family = _find_type(name, source["model_type"])
-        config = read_source(source, name)
+        keys = text_keys(source)
+        family = _find_type(name, keys["model_type"])
+        config = read_source(keys, name)
         title = f"{family.title} ({words(Path(name).name)})"
-        model = make_model(family, title, read_transformers(config, source), name, shards, context)
+        model = make_model(family, title, read_transformers(config, keys), name, shards, context)
         return replace(model, source=source, absent=absent)
     family = look_up("model", name, FAMILIES)
     chosen = look_up("size", size, family.sizes) if size else next(iter(family.sizes.values()))

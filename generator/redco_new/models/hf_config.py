@@ -27,6 +27,18 @@ TRANSFORMERS = 5
 # trained, which has 1,000 (Wang et al. 2022).
 MOST_LAYERS = 10_000
 
+# Of a model of several parts: the part that writes texts, and what it says of every part.
+TEXT_PART = "text_config"
+# What PEFT calls that part within the whole, of kinds that are not as transformers has most: kind -> what "model." of it is there.
+_USUAL, _WITHIN = "model.language_model.", {
+    **dict.fromkeys(("idefics2", "idefics3", "smolvlm"), "model.text_model."),
+    **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "language_model.model."),
+    **dict.fromkeys(("llama4", "nemotron_h_omni"), "language_model.model."),
+}  # fmt: skip
+TEXT_ALONE = "{name} reads more than texts: the part that writes them is trained alone, and exported, as {architecture}"
+_OF_ALL_PARTS = """bos_token_id eos_token_id pad_token_id quantization_config
+    tie_word_embeddings""".split()
+
 # Keys that say nothing of a model's sizes: versions, places, and what a family says itself.
 _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", "model_type"}
 
@@ -104,6 +116,36 @@ def _public_keys(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(config.get("model_type"), str):
         raise RedcoError("--model", f"{name}: config.json has no model_type", "add it")
     return {key: value for key, value in config.items() if not key.startswith("_")}
+
+
+def text_keys(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a config.json says of the part that writes texts, where that is a class of its own in transformers; else all of it.
+
+    source: keys of a checkpoint's, which may read images or sound beside texts
+    """
+    part = source.get(TEXT_PART)
+    if not isinstance(part, dict) or not isinstance(part.get("model_type"), str):
+        return source
+    import_transformers(source["model_type"])
+    from transformers.models.auto import modeling_auto as auto
+
+    kind = part["model_type"]
+    name = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)
+    of_pairs = kind in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES  # of which it is a half
+    if not isinstance(name, str) or of_pairs or source.get("architectures") == [name]:
+        return source
+    shared = {key: source[key] for key in _OF_ALL_PARTS if key in source}
+    return {**part, **shared, "architectures": [name]}
+
+
+def names_within(source: Mapping[str, Any]) -> dict[str, str]:
+    """Return parts of the names of tensors of what writes texts -> in the whole, as PEFT has it; {} where that is the whole.
+
+    source: keys of a checkpoint's config.json
+    """
+    if text_keys(source) is source:
+        return {}
+    return {"model.": _WITHIN.get(source["model_type"], _USUAL)}
 
 
 def config_class(model_type: str, name: str = "") -> Any:

@@ -97,12 +97,14 @@ class Search:
                 least = max([self.least, *(n for n in lengths if own and n <= value)])
                 if "window" in str(names[0][-1]):
                     least = LEAST // 4  # which a text of the gate is longer than
-                setting = self._first(setting, names, [n for n in halves if n >= least])
+                changed = self._first(setting, names, [n for n in halves if n >= least])
+                setting = self._go_on(changed, names)
         return setting
 
     def other(self, setting: Setting, number: int) -> Setting:
         """Return a setting in which all sizes that can be are others, and pairwise different."""
         setting = Setting(setting.arguments, setting.inputs, BATCHES[number])
+        self._trial = Trial(self.make, self.call, setting)
         left = list(self._groups(setting))
         self.formers = self.formers or [self.base]
         for _ in range(2):  # a size may wait for another that it goes with
@@ -111,10 +113,19 @@ class Search:
                 changed = self._first(setting, names, self._values(setting, names, number))
                 if changed is setting:
                     failed.append(names)
-                setting = changed
+                setting = self._go_on(changed, names)
             left = [(name,) for names in failed for name in names] if failed != left else failed
         setting = self._by_pairs(self._by_multiples(setting))
         self.formers = [*self.formers, setting]
+        return setting
+
+    def _go_on(self, setting: Setting, names: tuple[Name, ...]) -> Setting:
+        """Return a setting, by which others are compared from here on: it may call something else than the user's, where inputs are of another size.
+
+        names: what was changed last
+        """
+        if any(name[0] == "input" for name in names):
+            self._trial = Trial(self.make, self.call, setting)
         return setting
 
     def _by_multiples(self, setting: Setting) -> Setting:

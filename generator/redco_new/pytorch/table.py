@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from redco_new.render.values import Code, Name, Plain, Text
 
 # Names in a file of what is no weight: how many steps of PyTorch's BatchNorm there were.
 COUNTS = "*.num_batches_tracked"
+WHY = "  # what PEFT calls parts of these"
 # How model.py says that a text is shorter than its table of positions: text_methods.py prints it.
 LESS = re.compile(r"if S > self\.config\.\w+ - (\d+):")
 
@@ -28,6 +30,7 @@ class TableSource:
     tensors: path in model.py -> Tensor, as Python
     apart: Python for what is stored as several, by `config` of the class
     imports: what that needs of sharding.py and config.py
+    within: the line that says parts of these names -> in PEFT, where the class is a part of what a checkpoint has
     prefix, hf, keys: of a decoder of texts: what names of tensors begin with, what config.json says, and its keys that
         are fields of the config
     """
@@ -40,16 +43,20 @@ class TableSource:
     tensors: Mapping[Text, Code]
     apart: Code
     imports: tuple[Code, ...]
+    within: tuple[Code, ...]
     prefix: Text
     hf: Plain
     keys: Mapping[Text, Name]
 
 
-def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource:
+def table_source(
+    package: str, printed: PrintedClass, tiny: bool, within: Mapping[str, str]
+) -> TableSource:
     """Return what weights.py prints of a class.
 
     package: the project's, that Python imports
     tiny: whether the preset tiny has other sizes, and arrays that are stored as other parts
+    within: parts of these names -> in PEFT; {} where the class is what a checkpoint has
     """
     table = {**printed.parameters, **printed.buffers}
     others = {name: other for other, name in printed.tied.items()}
@@ -67,6 +74,7 @@ def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource
         tensors={path: _tensor(stored, others) for path, stored in table.items()},
         apart=choice if tiny else "APART",
         imports=(*config, f"from {package}.sharding import {sharding}"),
+        within=(f"WITHIN = {print_data(within)}{WHY}",) if within else (),
         prefix=hub.prefix,
         hf={key: value for key, value in hub.config.items() if key not in keys},
         keys=keys,
@@ -86,6 +94,12 @@ def _tensor(stored: Stored, others: Mapping[str, str]) -> str:
 def tensor_names(weights: str) -> dict[str, str]:
     """Return the path of each array in model.py -> the name of its tensor, by the text of weights.py."""
     return dict(re.findall(r'"([\w/]+)": Tensor\(\s*"([\w.{}]+)"', weights))
+
+
+def names_in_peft(weights: str) -> dict[str, str]:
+    """Return parts of the names of tensors -> in PEFT, where it has others, by the text of weights.py."""
+    there = re.search(r"^WITHIN = (\{[^{}]*\})", weights, re.MULTILINE)
+    return dict(ast.literal_eval(there[1])) if there else {}
 
 
 def unused_positions(model: str) -> int:

@@ -1,6 +1,7 @@
 """Arrays in files, read a slice at a time; a checkpoint of safetensors, as Hugging Face lays one out."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -29,6 +30,7 @@ IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # that any voca
 LAYERS = 10_000  # at most: transformers makes a list of them, of whatever length
 SECONDS = 5.0  # that an answer of the hub may take: its libraries try six times, in half a minute
 PICKLES = (".bin", ".ckpt", ".pt", ".pth")  # as PyTorch writes them, which are not read
+PART = re.compile(r"\b(language|text)_model\.|^(?=lm_head\.)")  # in names of what has other parts
 DERIVED = ("n_inner", "head_dim")  # null: from other sizes, as the shapes of tensors show
 
 
@@ -82,9 +84,23 @@ def open_tensors(path: Path) -> dict[str, Slices]:
     return tensors
 
 
-def check_config(folder: Path, ours: Mapping[str, Any]) -> None:
-    """Raise UserError that names each key of a folder's config.json whose value changes the model."""
+def open_checkpoint(folder: Path, ours: Mapping[str, Any]) -> Stored:
+    """Return the tensors of a checkpoint; of one that reads more than texts those of the part that check_config finds to be ours, as that alone calls them."""
+    tensors = open_tensors(folder)
+    if check_config(folder, ours):
+        tensors = {PART.sub("", k, 1): x for k, x in tensors.items() if PART.search(k)}
+    return Stored(folder, tensors)
+
+
+def check_config(folder: Path, ours: Mapping[str, Any]) -> bool:
+    """Return whether what has a folder's config.json reads more than texts, and `ours` is the part of it that writes them.
+
+    Raises UserError that names each key whose value changes the model.
+    """
     theirs = read_json(folder / "config.json")
+    part = theirs.get("text_config")
+    if is_part := isinstance(part, dict) and part.get("model_type") == ours["model_type"]:
+        theirs = part | {k: x for k, x in theirs.items() if k == "tie_word_embeddings"}
     if theirs.get("model_type") == ours["model_type"]:
         ours, theirs = complete(ours, "weights.py"), complete(theirs, folder)
     else:
@@ -98,6 +114,7 @@ def check_config(folder: Path, ours: Mapping[str, Any]) -> None:
         title = f"--init: {folder} is not the model of config.py:"
         todo = "Choose the --preset and sizes that it has, or another checkpoint."
         raise UserError(listed(title, faults, todo))
+    return is_part
 
 
 def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
@@ -190,15 +207,10 @@ def base_of(source: str | None) -> str:
     if not source or not (folder_of(source) / ADAPTER).exists():
         return source or ""
     base = read_json(folder_of(source) / ADAPTER).get(BASE)
-    if not base:
+    if not isinstance(base, str) or not base or ".." in Path(base).parts:
         raise UserError(
-            f"--init: {source} is an adapter, and names no model that it is of: write the folder of "
-            f"that, or its id, as {BASE} into {ADAPTER}"
-        )
-    if not isinstance(base, str) or ".." in Path(base).parts:
-        raise UserError(
-            f"--init: {source}: {BASE} is {base!r}: write the whole path of that folder, or its id, "
-            f"into {ADAPTER}"
+            f"--init: {source} is an adapter whose {BASE} is {base!r}: write the whole path of the "
+            f"folder of the model that it is of, or its id, into {ADAPTER}"
         )
     return base
 

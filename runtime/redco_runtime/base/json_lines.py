@@ -11,8 +11,7 @@ from typing import Any
 from .errors import writing
 from .paths import is_bucket
 
-# How JSON writes half of a character, as "\\ud83d" of an emoji.
-HALF = re.compile(r"\\u[dD][89a-fA-F]")
+HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes half of a character, of an emoji
 
 
 def parse_json(text: str | bytes) -> Any:

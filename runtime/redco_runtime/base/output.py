@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-# Whether what a program says goes to stderr, so that its stdout has its result alone.
-_QUIET: list[bool] = []
-# Whether what is read is evaluated alone, so that nothing is to be said of what is trained on beside it.
-_EVALUATED: list[bool] = []
-
-# Where this process, one of several, writes what the others say too.
-_LOG: list[Path] = []
+_QUIET: list[bool] = (
+    []
+)  # whether what a program says goes to stderr, and its result alone to stdout
+_EVALUATED: list[bool] = []  # whether data are read that are evaluated alone
+_LOG: list[Path] = []  # where this process, one of several, writes what the others say too
 
 
 def open_log(path: Path) -> None:

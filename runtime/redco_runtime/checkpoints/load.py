@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ..base.contracts import Config, Steps, Weights
 from ..base.errors import MOST_LINES, UserError, first, listed
 from ..base.features import feature
-from ..base.hf_files import Stored, check_config, find, open_tensors
+from ..base.hf_files import Stored, find, open_checkpoint
 from ..base.paths import check_paths, path_of, work_folder
 from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState, flatten
@@ -42,8 +42,7 @@ def load(
     weights: the project's weights.py.
     """
     folder = find(source)
-    stored = Stored(folder, open_tensors(folder))
-    check_config(folder, weights.hf_config(config.model))
+    stored = open_checkpoint(folder, weights.hf_config(config.model))
     shapes = {path: leaf.shape for path, leaf in steps.shapes.items()}
     whole = weights.tensors(config.model)
     heads = steps.classes.read_heads(stored, whole, config) if steps.classes else None

@@ -20,8 +20,7 @@ from ..run.lock import owner_of
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
-# Examples that are compared, spread over all: a shifted or reordered file differs in most.
-SAMPLES = 32
+SAMPLES = 32  # examples that are compared, spread over all: a shifted file differs in most
 
 
 def check_shared(folder: Path) -> None:

@@ -32,8 +32,7 @@ BEAT = 1.0  # seconds between two lines
 # Python for long, such as a large array that is parsed.
 LATE = 20.0
 SETTLE = 2.0  # seconds in which a cause arrives whose consequence in another process was faster
-# Of faults; of several, the first of these is the cause.
-KINDS = ("gone", "silent", "failed", "late")
+KINDS = ("gone", "silent", "failed", "late")  # of faults; of several, the first is the cause
 GONE = "is gone without a word: killed, by hand or for want of memory, or its host is down"
 SILENT = "is silent for {:.0f} s: stopped, or its network is cut"
 FAILED = 1  # exit code

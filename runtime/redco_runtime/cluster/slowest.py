@@ -12,8 +12,7 @@ WINDOW = 60.0  # seconds that are compared
 FACTOR = 1.5  # of the median
 LEAST = 0.1  # share of the window: what is lost below it is not worth a line
 
-# Seconds since the start: of the host itself, and waiting for the devices.
-Share = tuple[float, float]
+Share = tuple[float, float]  # seconds since the start: of the host itself, and waiting for devices
 
 
 class Slowest:

@@ -43,12 +43,10 @@ KINDS = {  # of events, by what the main thread does
     **dict.fromkeys(STEPPING, "steps"),
     OVER: "end",
 }
-# Seconds of steps in one event, which a kill leaves no line of: at most 9000 lines a day.
-SPAN = 10.0
+SPAN = 10.0  # seconds of steps in one event, which a kill leaves no line of: 9000 lines a day
 LEAST = 0.01  # seconds that are worth an event; fewer count for the next one
 EARLY = 100  # events before a work folder is opened: of a start, which has ten
-# Seconds that the event of a fault may take: a disk that hangs must not keep it alive.
-LAST_WORDS = 2.0
+LAST_WORDS = 2.0  # seconds that the event of a fault may take, on a disk that hangs
 
 
 class Events:

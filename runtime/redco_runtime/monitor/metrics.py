@@ -17,8 +17,7 @@ from ..base.paths import path_of
 from .loggers import Loggers
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
-# Share of the last line in the time of a step that the estimate of what is left goes by.
-RECENT = 0.2
+RECENT = 0.2  # share of the last line in the time of a step by which what is left is estimated
 BAR = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed}{postfix}"  # tqdm's, and our estimate
 
 # FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).

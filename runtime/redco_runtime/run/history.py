@@ -23,8 +23,7 @@ from .record import Run
 
 FILE = "starts.jsonl"
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
-# How the names of those recorded begin.
-VARIABLES = ("XLA_", "LIBTPU_", "JAX_", "NCCL_", "CUDA_VISIBLE")
+VARIABLES = ("XLA_", "LIBTPU_", "JAX_", "NCCL_", "CUDA_VISIBLE")  # as those recorded begin
 PATIENCE = 10.0  # seconds for git: a work tree on a slow disk
 
 

@@ -50,10 +50,8 @@ class Run:
     mesh: dict[str, int]  # axis name -> size
     virtual_devices: int | None  # CPU devices in this process; None for the real ones
     init: str | None = None  # what it starts from, a run or safetensors; None for random parameters
-    # What its command says, as settings.toml.
-    settings: str = dataclasses.field(default="", compare=False)
-    # Rows that are shown, and not trained on.
-    preview: int = dataclasses.field(default=0, compare=False)
+    settings: str = dataclasses.field(default="", compare=False)  # its command's, as TOML
+    preview: int = dataclasses.field(default=0, compare=False)  # rows that are only shown
 
     @property
     def checkpoints(self) -> Path:

@@ -135,6 +135,8 @@ class Lora(LoraSettings):
         config = self._config(counts, [x.name for x in stored_layers(table)])
         config |= {"fan_in_fan_out": transposed, "task_type": task or None}
         config["use_dora"] = any(path.endswith(M) for path in parameters)
+        if within := (modules or {}).get("model."):  # beside what reads more than texts
+            config["exclude_modules"] = f"(?!{re.escape(within)}).*"
         if whole:
             modules_to_save = {table[path].name.rpartition(".")[0] for path in whole}
             config["modules_to_save"] = sorted(modules_to_save)

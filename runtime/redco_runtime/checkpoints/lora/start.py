@@ -9,7 +9,7 @@ import jax
 
 from ...base.contracts import Config, Steps, Weights
 from ...base.features import feature
-from ...base.hf_files import WEIGHTS, Stored, check_config, find, folder_of, open_tensors
+from ...base.hf_files import WEIGHTS, Stored, find, folder_of, open_checkpoint, open_tensors
 from ...base.state import TrainState, flatten
 from ...base.tensors import Tensor, stored_there
 from ...nn.adapters.settings import CODES
@@ -48,8 +48,7 @@ class Frozen:
             own = lora, table, steps.shapes, like, self.modules, apart
             adapter = self.read(folder_of(source), *own)
         folder = find(base)
-        stored = Stored(folder, open_tensors(folder))
-        check_config(folder, self.weights.hf_config(config.model))
+        stored = open_checkpoint(folder, self.weights.hf_config(config.model))
         whole = {
             p: leaf.shape for p, leaf in jax.eval_shape(whole_kernels, dict(steps.shapes)).items()
         }

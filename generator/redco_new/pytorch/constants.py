@@ -18,6 +18,8 @@ def numbers_as_steps() -> Iterator[None]:
     former = torch.tensor
 
     def tensor(data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> torch.Tensor:
+        if step := _step(data):
+            return torch.arange(data[0], data[-1] + step, step, dtype=dtype, device=device)
         if not isinstance(data, bool | int | float):
             return former(data, dtype=dtype, device=device, **rest)
         return torch.full((), data, dtype=dtype, device=device)
@@ -50,6 +52,15 @@ def _said(x: Any, of: torch.Tensor, index: Any) -> Any:
     if len(x) == 1 and len(others) == 1:
         return slice(x[0], x[0] + 1 or None)
     return torch.stack([torch.full((), i, dtype=torch.int64, device=of.device) for i in x])
+
+
+def _step(data: Any) -> int:
+    """Return by what a list of numbers counts up, or down: 1 or -1; 0 where it does not."""
+    if not isinstance(data, list) or len(data) < 2 or any(type(i) is not int for i in data):
+        return 0
+    step = data[1] - data[0]
+    counts = abs(step) == 1 and data == [*range(data[0], data[-1] + step, step)]
+    return step if counts else 0
 
 
 def say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:

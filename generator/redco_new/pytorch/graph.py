@@ -10,18 +10,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx, nn
-from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
-from redco_plan import error_message
-from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.decompose import decompose
+from redco_new.pytorch.exported import export, export_failure
 from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
@@ -47,6 +44,7 @@ class Traced:
     outputs: how the whole nests what it gives
     orders: how its lists were taken apart (periods.py)
     copies: path of a part -> of that which it is a copy of, for another program (again.py)
+    all_rows: whether all rows are computed where masks select some (selections.py)
     """
 
     module: nn.Module
@@ -54,6 +52,7 @@ class Traced:
     outputs: Any
     orders: tuple[Any, ...] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
+    all_rows: bool = False
 
 
 @contextmanager
@@ -73,13 +72,13 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     """Return the program of a call by keywords. Raises RedcoError, with the class's line, where it has none."""
     try:
         with _silence(), numbers_as_steps():
-            exported = _export(module, inputs)
+            exported, all_rows = export(module, inputs)
             say_stops(exported)
             exported = decompose(exported.run_decompositions({}))
             parts = torch.export.unflatten(exported)
     except Exception as error:  # whatever the class's own code raises
-        raise _export_failure(module, error) from error
-    graphs = {path: part.graph for path, part in parts.named_modules() if hasattr(part, "graph")}
+        raise export_failure(module, error) from error
+    graphs = _graphs(parts)
     for path, graph in graphs.items():
         for node in graph.find_nodes(op="get_attr"):
             constant = exported.constants.get(f"{path}.{node.target}".removeprefix("."))
@@ -98,16 +97,38 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         join_drops(graph)
     hand_on_ties(module, graphs)
     _drop_inputs(graphs)
-    return Traced(module, graphs, exported.call_spec.out_spec)
+    return Traced(module, graphs, exported.call_spec.out_spec, all_rows=all_rows)
 
 
-def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.ExportedProgram:
-    """Return what torch.export makes of a call; new arrays of a class that says no device lie where its inputs do."""
-    try:
-        return torch.export.export(module, (), dict(inputs), strict=False)
-    except FakeTensorDeviceMismatchError:
-        with torch.device("meta"):
-            return torch.export.export(module, (), dict(inputs), strict=False)
+def _graphs(parts: nn.Module) -> dict[str, fx.Graph]:
+    """Return path -> graph of what is called; a part that is called again has its own within each call of what holds it."""
+    graphs: dict[str, fx.Graph] = {}
+    for path, part in parts.named_modules(remove_duplicate=False):
+        if not hasattr(part, "graph"):
+            continue
+        if part.graph not in graphs.values():
+            graphs[path] = part.graph
+        elif "@" in path:
+            graphs[path] = fx.Graph()
+            graphs[path].output(graphs[path].graph_copy(part.graph, {}))
+    return _without_marks(graphs)
+
+
+def _without_marks(graphs: Mapping[str, fx.Graph]) -> dict[str, fx.Graph]:
+    """Return graphs by paths in which the first call of a part is by its own name: within a part that is called again PyTorch may have its second alone."""
+    there = {".".join(path.split(".")[:i]) for path in graphs for i in range(1, 99)}
+
+    def moved(path: str) -> str:
+        before, after = "", ""
+        for part in path.split("."):
+            own = f"{before}.{own_path(part)}".removeprefix(".")
+            before = f"{before}.{part}".removeprefix(".")
+            after += "." + (part if own in there else own_path(part))
+        return after.removeprefix(".")
+
+    for path, graph in graphs.items():
+        rename_targets(path, graph, moved)
+    return {moved(path): graph for path, graph in graphs.items()}
 
 
 def access(whole: nn.Module, path: str) -> str:
@@ -177,10 +198,19 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         elif node.target is operator.getitem and operation(node.args[0]) == "native_dropout":
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
+        elif name == "cat" and (arrays := _filled(node)) is not None:
+            node.replace_all_uses_with(arrays)
+            graph.erase_node(node)
         elif name == "copy_":
             what = "it changes a buffer, which only BatchNorm may"
             raise refuse(place_of(node.meta.get("stack_trace")), what)
     drop_unread(graph)
+
+
+def _filled(node: Any) -> fx.Node | None:
+    """Return the one array that is joined with empty ones alone, as with a cache in which nothing is yet; None for others."""
+    arrays: list[fx.Node] = [x for x in node.args[0] if x.meta["val"].shape != (0,)]
+    return arrays[0] if len(arrays) == 1 else None
 
 
 def _same_kind(one: fx.Node, other: fx.Node) -> bool:
@@ -255,20 +285,3 @@ def is_function(module: nn.Module, path: str) -> bool:
     if type(part) in LEAVES or any(True for _ in part.children()):
         return isinstance(part, nn.Sequential) and not len(part)
     return not any(True for _ in part.parameters()) and not any(True for _ in part.buffers())
-
-
-def _export_failure(module: nn.Module, error: Exception) -> RedcoError:
-    """Return the refusal of a class that torch.export does not take, with the class's line."""
-    import traceback
-
-    stack = "".join(traceback.format_tb(error.__traceback__))
-    # PyTorch's own, wherever it is installed, ours, and what is made at run time.
-    others = (str(Path(torch.__file__).parent), "redco_new", 'File "<')
-    own = [line for line in stack.splitlines() if not any(x in line for x in others)]
-    where = place_of("\n".join(own)) or type(module).__name__
-    text = error_message(error)
-    if "data-dependent" in str(error).lower() or "DataDependent" in type(error).__name__:
-        return refuse(where, "it branches on a value of a tensor", "use torch.where")
-    return refuse(
-        where, f"PyTorch cannot export it: {text}", "mend that line, or write it by others"
-    )

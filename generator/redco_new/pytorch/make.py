@@ -29,7 +29,7 @@ from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
-from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, WHOLE
+from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.probe import LEAST, find_sizes
@@ -163,6 +163,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         classes.note(WHOLE.format(name=reference.name))
     if computes_all(plain):
         classes.note(EVERY.format(name=reference.name))
+    if classes.probes[0].traced.all_rows:
+        classes.note(ROWS.format(name=reference.name))
     if off := switched_off(reference.value, subject.arguments):
         classes.note(OFF.format(name=reference.name, keys=", ".join(off)))
     of_hub = is_transformers(reference.value)

@@ -2,6 +2,7 @@
 
 FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
 EVERY = "{name}: each of its experts is computed of each token, also of one that did not choose it"
+ROWS = "{name}: what it computes of rows that a mask selects is computed of all, and written where they are selected"
 ALONE = "{name} mixes positions otherwise than by attention: texts share no row (--packing off)"
 ANEW = "{name}: predict computes each text anew for each token"
 WHOLE = "{name}: predict computes each target anew for each token"

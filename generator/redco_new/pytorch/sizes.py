@@ -88,6 +88,9 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
     for atom in (*scope, *quotients):
         yield from _squares(number, atom)
+    for atom in (*scope, *quotients) if _are_whole(number.values) else ():
+        square = Atom(f"{atom.text} ** 2", tuple(x * x for x in atom.values))
+        yield from _with_several(number, square, scope)  # as of pairs of kinds beside distances
     for atom in scope:
         yield from _roots_of_parts(number, atom)
     for text, values in pairs:
@@ -260,11 +263,14 @@ def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:
 
 
 def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
-    """Yield a root of one over a part of a size, as of heads that attend with half of what they hold."""
+    """Yield a root of one over a part of a size, as of heads that attend with half of what they hold; and of a size over a width that is none of the class's."""
     wanted = number.values[0]
     parts = round(atom.values[0] * wanted**2) if 0 < wanted < 1 else 0
     if 1 < parts <= SEVERAL and min(atom.values) > 0:
         yield f"({atom.text} / {parts}) ** -0.5", [(x / parts) ** -0.5 for x in atom.values]
+    others = round(atom.values[0] / wanted**2) if wanted > 0 else 0
+    if others > 1 and min(atom.values) > 0:
+        yield f"({atom.text} / {others}) ** 0.5", [(x / others) ** 0.5 for x in atom.values]
 
 
 def _zip(function, one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch._export.utils import _compiling_state_context
 
 from redco_new.own.call import Call
 from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.selections import compute_all_rows
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.structures import class_of
 
@@ -34,6 +35,10 @@ class Calls(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.names.append(getattr(function, "__name__", str(function)))
+        if (
+            function is torch.Tensor.item and args[0].is_meta
+        ):  # the program says whether it is asked for
+            return 0
         return function(*args, **(kwargs or {}))
 
 
@@ -78,18 +83,25 @@ class Trial:
         Its own new tensors lie on one device or the other where it says none.
         """
         for device in ("cpu", "meta"):
-            calls = Calls()
-            hook = register_module_forward_pre_hook(calls.enter)
+            call = partial(self._call_on, device, instance, setting)
             try:
-                # As torch.export calls it, it asks for no values.
-                with _compiling_state_context(), torch.device(device), calls:
-                    instance.module(**setting.arrays(self.call))
-                return calls.names
+                return call()
             except Exception:  # whatever the user's own code raises
-                continue
-            finally:
-                hook.remove()
+                if calls := compute_all_rows(call):
+                    return calls
         return []
+
+    def _call_on(self, device: str, instance: Instance, setting: Setting) -> list[str]:
+        """Return what a call calls, whose new arrays lie on a device."""
+        calls = Calls()
+        hook = register_module_forward_pre_hook(calls.enter)
+        try:
+            # As torch.export calls it, it asks for no values.
+            with _compiling_state_context(), torch.device(device), calls:
+                instance.module(**setting.arrays(self.call))
+            return calls.names
+        finally:
+            hook.remove()
 
     @cached_property
     def _instance(self) -> Instance:

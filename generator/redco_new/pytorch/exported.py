@@ -1,0 +1,77 @@
+"""What torch.export makes of a call of a class, or why it makes nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+
+from redco_plan import error_message
+from redco_new.errors import RedcoError
+from redco_new.pytorch.refusal import place_of, refuse
+from redco_new.pytorch.selections import compute_all_rows
+
+
+def export(
+    module: nn.Module, inputs: Mapping[str, Any]
+) -> tuple[torch.export.ExportedProgram, bool]:
+    """Return what torch.export makes of a call, and whether it is of all rows where masks select some, which are written where they are from."""
+    cause: Exception | None = None
+    try:
+        exported = _export(module, inputs)
+        if not _follows_values(exported):
+            return exported, False
+    except Exception as error:  # whatever the class's own code raises
+        if not _is_of_values(error):
+            raise
+        cause = error
+    every = compute_all_rows(partial(_export, module, inputs))
+    if every is not None and not _follows_values(every):
+        return every, True
+    if cause is not None:
+        raise cause
+    return exported, False
+
+
+def _follows_values(exported: torch.export.ExportedProgram) -> bool:
+    """Return whether a program has an array whose shape follows from values."""
+    arrays = (node.meta.get("val") for node in exported.graph.nodes)
+    return any(
+        not isinstance(size, int) for x in arrays if isinstance(x, torch.Tensor) for size in x.shape
+    )
+
+
+def _is_of_values(error: Exception) -> bool:
+    """Return whether a class branches on a value."""
+    return "data-dependent" in str(error).lower() or "DataDependent" in type(error).__name__
+
+
+def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.ExportedProgram:
+    """Return what torch.export makes of a call; new arrays of a class that says no device lie where its inputs do."""
+    try:
+        return torch.export.export(module, (), dict(inputs), strict=False)
+    except FakeTensorDeviceMismatchError:
+        with torch.device("meta"):
+            return torch.export.export(module, (), dict(inputs), strict=False)
+
+
+def export_failure(module: nn.Module, error: Exception) -> RedcoError:
+    """Return the refusal of a class that torch.export does not take, with the class's line."""
+    import traceback
+
+    stack = "".join(traceback.format_tb(error.__traceback__))
+    # PyTorch's own, wherever it is installed, ours, and what is made at run time.
+    others = (str(Path(torch.__file__).parent), "redco_new", 'File "<')
+    own = [line for line in stack.splitlines() if not any(x in line for x in others)]
+    where = place_of("\n".join(own)) or type(module).__name__
+    text = error_message(error)
+    if _is_of_values(error):
+        return refuse(where, "it branches on a value of a tensor", "use torch.where")
+    return refuse(
+        where, f"PyTorch cannot export it: {text}", "mend that line, or write it by others"
+    )

@@ -29,3 +29,20 @@ def test_experts_and_adapters_of_chosen_rows_compute_all_of_them():
 def test_rows_that_are_written_nowhere_have_no_program():
     with pytest.raises(RedcoError, match=r"nets_rows.py:\d+: a shape follows from values"):
         printed("Selects")
+
+
+def test_a_list_that_counts_is_counted_by_the_program():
+    from redco_new.pytorch.constants import _step
+
+    lists = ([2, 3, 4], [4, 3, 2, 1], [1, 4, 9], [1], [1, 2.0], 3)
+    assert [_step(x) for x in lists] == [1, -1, 0, 0, 0, 0]
+
+
+def test_pairs_of_kinds_beside_distances_and_a_root_of_a_width_over_another_are_said():
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    scope = [Atom("kinds", (32, 160, 72)), Atom("buckets", (512, 128, 160))]
+    assert express(Number((1536, 25728, 5344)), scope) == "kinds ** 2 + buckets"
+    widths = (64, 96, 128)
+    number = Number(tuple((x / 1024) ** 0.5 for x in widths))
+    assert express(number, [Atom("width", widths)]) == "(width / 1024) ** 0.5"

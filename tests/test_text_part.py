@@ -59,6 +59,7 @@ def test_the_model_is_the_part_that_writes_texts(tmp_path):
         {"text_config": None},
         {"text_config": {"model_type": "bart"}},  # whose decoder is half of a model
         {"text_config": {"model_type": "qwen2_vl_text"}},  # which transformers has no class of
+        {"model_type": "cohere2_vision"},  # whose logits are not scaled as the part's are
         {"architectures": ["LlamaForCausalLM"]},
     ],
 )

@@ -32,9 +32,10 @@ TEXT_PART = "text_config"
 # What PEFT calls that part within the whole, of kinds that are not as transformers has most: kind -> what "model." of it is there.
 _USUAL, _WITHIN = "model.language_model.", {
     **dict.fromkeys(("idefics2", "idefics3", "smolvlm"), "model.text_model."),
-    **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "language_model.model."),
     **dict.fromkeys(("llama4", "nemotron_h_omni"), "language_model.model."),
 }  # fmt: skip
+# Kinds of which transformers' class leaves out how that part scales its logits, and those that are never called without images.
+_NEVER_APART = ("aya_vision", "cohere2_vision", "blip-2", "instructblip", "instructblipvideo")
 TEXT_ALONE = "{name} reads more than texts: the part that writes them is trained alone, and exported, as {architecture}"
 _OF_ALL_PARTS = """bos_token_id eos_token_id pad_token_id quantization_config
     tie_word_embeddings""".split()
@@ -125,6 +126,8 @@ def text_keys(source: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     part = source.get(TEXT_PART)
     if not isinstance(part, dict) or not isinstance(part.get("model_type"), str):
+        return source
+    if source["model_type"] in _NEVER_APART:
         return source
     import_transformers(source["model_type"])
     from transformers.models.auto import modeling_auto as auto

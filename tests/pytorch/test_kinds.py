@@ -52,6 +52,23 @@ def test_weights_go_in_and_out_of_pytorch_and_it_learns(tmp_path, name):
     assert code == 0 and "step 2/2" in out, out + err
 
 
+def test_a_decoder_that_foresees_several_tokens_is_trained_as_its_forward_is_called(tmp_path):
+    layers = dict.fromkeys(("num_encoder_layers", "num_decoder_layers"), 1)
+    heads = dict.fromkeys(("num_encoder_attention_heads", "num_decoder_attention_heads"), 4)
+    sizes = {
+        "decoder_ffn_dim": 96,
+        "is_decoder": True,
+        "add_cross_attention": False,
+        "pad_token_id": 2,
+    }
+    write_checkpoint("ProphetNetForCausalLM", tmp_path / "checkpoint", **sizes, **layers, **heads)
+    code, out, err = run("redco-new p --model ./checkpoint --shards 2", tmp_path)
+    assert code == 0 and "it is called as its forward, and trained by lm" in out, out + err
+    train = "python -m p.train --preset tiny --steps 2 --virtual-devices 2 --workdir runs/t"
+    code, out, err = run(train, tmp_path / "p")
+    assert code == 0 and "step 2/2" in out, out + err
+
+
 @pytest.mark.parametrize(
     "model, recipe, message",
     [

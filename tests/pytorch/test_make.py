@@ -243,7 +243,7 @@ def test_a_class_with_positions_in_its_attention_is_not_given_ours():
     sizes = {"vocab_size": 96, "hidden_size": 48, "n_layer": 2, "n_head": 4}
     reference = Reference(transformers.BloomForCausalLM, name, "transformers", "")
     subject = read_subject(reference, "", sizes, call)
-    _, ours, own = [(way, Setting(subject.arguments, way.call.inputs)) for way in subject.ways]
+    _, ours, own, _ = [(way, Setting(subject.arguments, way.call.inputs)) for way in subject.ways]
     check_alike(name, subject, *own)
     with pytest.raises(Differs, match="with our attention its outputs differ"):
         check_alike(name, subject, *ours)

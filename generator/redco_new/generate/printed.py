@@ -56,11 +56,16 @@ def print_torch(
     progress(f"printing {reference.name}, and comparing it with PyTorch")
     arguments = as_json(usage.arguments) if request.of_transformers else usage.arguments
     printed = print_class(reference, usage.where, arguments, usage.call, by_hub)
+    recipe = request.recipe
+    if by_hub and not printed.hub:  # it is called as its forward
+        recipe = find_recipe(recipe or "lm").name
+        if request.lora:
+            raise no_adapter(request)
     if request.checkpoint and printed.unread:
         what = f"checkpoints of {printed.name} store {printed.unread[0]} in another form, which redco does not read"
         raise RedcoError("--model", what, "give a model that is one of redco's families")
     own = replace(request.own, inputs=read_plain(usage.where, usage.call.arguments))
-    request = replace(request, via=TORCH, own=own)
+    request = replace(request, via=TORCH, own=own, recipe=recipe)
     names = ClassNames(printed.model_class, printed.config_class)
     model = _find_model(request, names, _load(request, printed.source), usage.where)
     tiny = model.tiny.changes

@@ -26,7 +26,7 @@ from redco_new.pytorch.outputs import nest
 from redco_new.pytorch.pairs import split_at_encoder
 from redco_new.pytorch.periods import Period
 from redco_new.pytorch.printed_class import Printed, Probe
-from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.refusal import OTHERWISE, NoHidden, refuse
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.texts import DECODED, HIDDEN, NAMES, TextMethods, split_at_head
@@ -65,7 +65,8 @@ class OneClass:
         hidden = DECODED if source else HIDDEN
         parts = split_at_head(self.part, nodes, hidden) if splits else None
         if splits and not parts:
-            raise refuse("", "its logits are not made of hidden states alone")
+            what = "its logits are not made of hidden states alone"
+            raise NoHidden("--model", what, OTHERWISE)
         encode = self._body(source) if source else None
         body = self._body(parts[0] if parts else nodes)
         call = body.lines()

@@ -62,5 +62,9 @@ class Unsaid(UnlikeProgram):
         self.by_probe: tuple[int | float, ...] = ()
 
 
+class NoHidden(RedcoError):
+    """A class of texts whose logits are not made of hidden states alone, which recipes of families read."""
+
+
 class Differs(RedcoError):
     """A class computes something else in float32, as a way makes it or as it is printed, than as its users have it."""

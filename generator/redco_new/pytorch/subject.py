@@ -29,6 +29,10 @@ from redco_new.pytorch.transformers_classes import (
     make_of_config,
 )
 
+NO_HIDDEN = (
+    "its logits are not made of hidden states alone: it is called as its forward, and trained by lm"
+)
+
 
 @dataclass(frozen=True)
 class Way:
@@ -137,6 +141,8 @@ def _ways(
         yield Way(handed_on, Call(inputs | places, method), True)
         yield Way(partial(make, mask=ONES), plain, True)
         yield Way(partial(own, mask=ONES), plain, True, note)
+        ids = Call({key: x for key, x in inputs.items() if key != MASK}, method)
+        yield Way(partial(own, mask=ONES), ids, note=f"{note}; {NO_HIDDEN}")
         return
     yield Way(make, plain, kind=kind)
     yield Way(own, plain, kind=kind, note=note)

@@ -168,3 +168,20 @@ class Graphs(nn.Module):
             F.huber_loss(x, x.flip(-1), reduction="none")
             + F.cosine_similarity(x, x.roll(1, 1)).sum()
         )
+
+
+class Channels(nn.Module):
+    """Drops whole channels, and has parameters in a list and a dict."""
+
+    def __init__(self, width=12):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 3)
+        self.drop = nn.Dropout2d(0.25)
+        self.scales = nn.ParameterList(nn.Parameter(torch.ones(width)) for _ in range(2))
+        self.named = nn.ParameterDict({"shift": nn.Parameter(torch.zeros(width))})
+
+    def forward(self, x):
+        x = self.drop(self.conv(x)).mean((2, 3))
+        for scale in self.scales:
+            x = torch.tanh(x * scale)
+        return x + self.named["shift"]

@@ -56,6 +56,17 @@ def test_a_part_that_is_called_by_two_programs_is_there_twice(made):
     assert "self.turn(self.second(x)) + self.turn_2(x)[:, -1:]" in made.source  # a list of one
 
 
+def test_channels_are_dropped_whole_and_parameters_are_in_lists():
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", "nets_parts.py:Channels", Path(__file__).parent)
+    made = print_class(reference, "--config", {}, Call({"x": Input((3, 8, 8))}))
+    assert "self.dropout(jnp.ones((B, self.config.width, 1, 1), " in made.source and made.modes
+    assert "self.scales[1][...]" in made.source and "self.named.shift[...]" in made.source
+    assert made.parameters["scales/1"].name == "scales.1"
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

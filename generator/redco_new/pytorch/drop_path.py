@@ -1,4 +1,4 @@
-"""Whole examples that are dropped, as layers of images do: a dropout of ones, one for each example."""
+"""Whole examples, or channels, that are dropped, as layers of images do: a dropout of ones, one for each."""
 
 from __future__ import annotations
 
@@ -16,25 +16,40 @@ aten = torch.ops.aten
 
 
 def join_drops(graph: fx.Graph) -> None:
-    """Put a dropout of ones where a program has x / share * floor(share + rand): in evaluation its author gives x as it is."""
+    """Put a dropout of ones where a program has x / share * floor(share + rand): in evaluation its author gives x as it is.
+
+    So too where it has bernoulli(share) / share, as PyTorch drops whole channels.
+    """
     for node in list(graph.nodes):
         if node.target == aten.mul.Tensor and (parts := _parts(*node.args)):
             x, share, drawn = parts
+            dropped = _dropped(graph, node, drawn, share)
             with graph.inserting_before(node):
-                ones = graph.call_function(
-                    aten.ones.default,
-                    (list(drawn.meta["val"].shape),),
-                    {"dtype": node.meta["val"].dtype},
-                )
-                dropped = graph.call_function(
-                    aten.native_dropout.default, (ones, round(1 - share, 12), True)
-                )
                 product = graph.call_function(aten.mul.Tensor, (x, dropped))
-            ones.meta = dropped.meta = {**node.meta, "val": drawn.meta["val"]}
             product.meta = dict(node.meta)
-            node.replace_all_uses_with(product)
-            graph.erase_node(node)
+        elif node.target in (aten.div.Tensor, aten.div.Scalar) and _is(
+            node.args[0], aten.bernoulli.p
+        ):
+            drawn, share = node.args
+            if drawn.args[1] != share:
+                continue
+            product = _dropped(graph, node, drawn, share)
+        else:
+            continue
+        node.replace_all_uses_with(product)
+        graph.erase_node(node)
     drop_unread(graph)
+
+
+def _dropped(graph: fx.Graph, node: fx.Node, drawn: fx.Node, share: float) -> fx.Node:
+    """Return a dropout of ones, before a node. drawn: of their shape. share: of them that is kept"""
+    with graph.inserting_before(node):
+        shape, dtype = list(drawn.meta["val"].shape), node.meta["val"].dtype
+        ones = graph.call_function(aten.ones.default, (shape,), {"dtype": dtype})
+        rate = round(1 - share, 12)
+        dropped = graph.call_function(aten.native_dropout.default, (ones, rate, True))
+    ones.meta = dropped.meta = {**node.meta, "val": drawn.meta["val"]}
+    return dropped
 
 
 def _parts(one: Any, other: Any) -> tuple[fx.Node, float, fx.Node] | None:

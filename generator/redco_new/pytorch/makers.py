@@ -47,7 +47,8 @@ class Makers(Starts):
         self._read_at(target)
         leaf = LEAVES.get(type(part))
         if leaf is None:
-            return parse(f"self{access(self._own.part, path)}.{name}[...]")
+            item = f"[{name}]" if isinstance(part, nn.ParameterList) else f".{name}"
+            return parse(f"self{access(self._own.part, path)}{item}[...]")
         stored, order = leaf.stored[name]
         text = f"self{access(self._own.part, path)}.{stored}[...]"
         if not order:
@@ -133,6 +134,9 @@ class Makers(Starts):
         if not self._classes.graphs.get(whole, fx.Graph()).nodes:  # its parts alone are called
             stored = {name: (name, ()) for name in part._parameters}
             own = [*self._own_parameters(path, stored, self._targets)]
+            if isinstance(part, nn.ParameterList):
+                texts = dict(own)
+                return self._list(path, [(x, texts.get(x, "None")) for x in stored])
             names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
             return show_dict(own + [(name, self._maker(f"{path}.{name}")) for name in names])
         printed = self._classes.of(whole)

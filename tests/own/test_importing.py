@@ -59,7 +59,7 @@ def test_a_file_imports_what_lies_beside_it(tmp_path):
     write(tmp_path, {"layers_beside.py": NET.format(4), "later.py": "WIDTH = 5\n"})
     module = import_file(tmp_path / "nets.py")
     assert (module.Net.width, module.late()) == (4, 5)
-    assert {"nets", "layers_beside", "later"} <= imported_code().keys()
+    assert {module.__name__, "layers_beside", "later"} <= imported_code().keys()
     assert (sys.path[-1], sys.path.count(str(tmp_path))) == (str(tmp_path), 1)
 
 

@@ -17,9 +17,8 @@ from redco_new.pytorch.trial import Trial
 # A size is instance smaller for the gate and for tests, if it is at least so large, to no less than LEAST.
 LARGE, LEAST = 64, 32
 FEW = 8  # a size below it may be a count, of which there is another program for each
-PATIENCE = (
-    4  # values of a size by which the class calls something else, after which one of them is taken
-)
+# Values of a size by which the class calls something else, after which one of them is taken.
+PATIENCE = 4
 FIRST = 8  # positions that a table may have before that of a text's first token
 
 

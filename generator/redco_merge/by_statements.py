@@ -1,6 +1,6 @@
 """The merge of a Python file: as git merges lines, and where git has a conflict, statement by statement.
 
-Of statements, layout is no change. The places that stay in conflict have the rows of the three sides.
+Of statements, layout is no change. The places that stay in conflict have the rows of base and of theirs.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from redco_merge.limit import remember
-from redco_merge.matching import Overlap, merge_like_git, partners
+from redco_merge.matching import Overlap, Reach, Rows, merge_like_git, partners
 from redco_merge.places import Clash, Merged, merge_place
 from redco_merge.statements import Statement, cut_statements
 from redco_merge.wrapped import merge_wrapped
@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
     """
 
     lines: Lines | None
-    places: list[Overlap]
+    places: list[Reach]
     as_git: bool = False
 
 
@@ -55,17 +55,15 @@ def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
     text = {
         id(x): side[x.start : x.stop] for side, own in zip(sides, cut, strict=True) for x in own
     }
-    conflicts: list[Overlap] = []
+    conflicts: list[Reach] = []
 
     def resolve(overlap: Overlap) -> Merged:
         b, o, t = (side[slice(*at)] for side, at in zip(cut, overlap, strict=True))
         try:
             return merge_place(b, o, t)
         except Clash as clash:
-            rows = [_rows(side, *at) for side, at in zip(cut, overlap, strict=True)]
-            for i, own in ((0, clash.base), (2, clash.theirs)):
-                rows[i] = (own[0].start, own[-1].stop) if own else (rows[i][0], rows[i][0])
-            conflicts.append(Overlap(*rows))
+            base_rows = _rows(cut[0], overlap.base, clash.base)
+            conflicts.append((base_rows, _rows(cut[2], overlap.theirs, clash.theirs)))
             return []
 
     merged = merge_like_git(cut[0], cut[1], cut[2], attrgetter("key"), resolve)
@@ -81,11 +79,10 @@ def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
     return Outcome(lines, [])
 
 
-def _rows(side: Sequence[Statement], start: int, stop: int) -> tuple[int, int]:
-    """Return the lines of some statements of a side."""
-    end = side[-1].stop
-    first = side[start].start if start < len(side) else end
-    return first, side[stop - 1].stop if stop > start else first
+def _rows(side: Sequence[Statement], place: Rows, own: Sequence[Statement]) -> Rows:
+    """Return the lines of some statements of a place of a side; where it begins, if there are none."""
+    first = side[place[0]].start
+    return (own[0].start, own[-1].stop) if own else (first, first)
 
 
 # A side is cut for each way to merge it. Two sides that are equal share no statement, for a merge

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from redco_merge.by_statements import merge_lines
 from redco_merge.limit import check_time
-from redco_merge.matching import Overlap
+from redco_merge.matching import Reach
 from redco_merge.names import unbound_names, unset_attributes, used_before_defined
 from redco_merge.result import Conflict, Unmergeable
 from redco_merge.source import Source, plain_text
@@ -89,7 +89,7 @@ class Merge:
         self.before, self.left = moved
         return True
 
-    def _in_conflict(self, places: list[Overlap]) -> list[Pair]:
+    def _in_conflict(self, places: list[Reach]) -> list[Pair]:
         """Return the symbols that the template changed in these places, of which the user changed some too."""
         mine = {y for x in pair_spots(self.before, self.ours) if is_changed(x) for y in paths_of(x)}
         sides = list(pair_spots(self.ours, self.left))

@@ -180,15 +180,16 @@ def _slide(values: Sequence[Hashable], own: list[bool], others: list[bool]) -> N
         above += 1
 
 
+Rows = tuple[int, int]  # the first, and that behind the last
+Reach = tuple[Rows, Rows]  # of a place in conflict: its lines in base and in theirs
+
+
 class Overlap(NamedTuple):
-    """The lines of a place that both sides changed, each in its way.
+    """The lines of a place that both sides changed, each in its way."""
 
-    base, ours, theirs: start and end on each side.
-    """
-
-    base: tuple[int, int]
-    ours: tuple[int, int]
-    theirs: tuple[int, int]
+    base: Rows
+    ours: Rows
+    theirs: Rows
 
 
 def merge_like_git(

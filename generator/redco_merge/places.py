@@ -142,8 +142,6 @@ def _outer(statements: Place) -> int:
 
 def _both(base: Place, ours: Place, theirs: Place) -> Merged | None:
     """Return what both sides made of one place of base."""
-    if [x.key for x in ours] == [x.key for x in theirs]:
-        return list(ours)
     if (merged := _merge_alike(base, ours, theirs)) is not None:
         return merged
     if len(base) == len(ours) == len(theirs) == 1:

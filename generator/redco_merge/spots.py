@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from redco_merge.limit import check_time
-from redco_merge.matching import Overlap
+from redco_merge.matching import Reach
 from redco_merge.names import FUNCTIONS, Binding
 from redco_merge.symbols import DOC, HEAD, HEADER, Symbol, is_definition, symbols_of
 
@@ -166,10 +166,10 @@ def _place_of(new: Symbol, there: int, siblings: list[Symbol], at: list[int | No
     It goes below what it needs when it runs, and above what needs it then. at: of each sibling its index in the other
     file. None where it fits nowhere.
     """
-    above = (i for i, x in enumerate(siblings) if not x.needs.isdisjoint(new.names))
-    below = (i for i in range(len(siblings), 0, -1) if siblings[i - 1].names & new.needs)
-    low = max(_end_of_preamble(new, siblings), next(below, 0))
-    high = min(len(siblings) - 1, next(above, len(siblings)))
+    above = [i for i, x in enumerate(siblings) if x.needs & new.names]
+    below = [i for i, x in enumerate(siblings, 1) if x.names & new.needs]
+    low = max([_end_of_preamble(new, siblings), *below])
+    high = min([len(siblings) - 1, *above])
     if low > high:
         return None
     indices = {x: i for i, x in enumerate(at) if x is not None}
@@ -220,10 +220,10 @@ def differ(a: Symbol | None, b: Symbol | None) -> bool:
     return not a.same(b) if a and b else a is not b
 
 
-def touches(pair: Pair, place: Overlap) -> bool:
+def touches(pair: Pair, place: Reach) -> bool:
     """Return whether a symbol is in a place; of a class that both have, its header and the comments above."""
     header = both_have_members(*pair)
-    for spot, (first, end) in zip(pair, (place.base, place.theirs), strict=True):
+    for spot, (first, end) in zip(pair, place, strict=True):
         if spot.symbol:
             members = spot.symbol.members
             body = members[0].body if header and members else spot.symbol.body

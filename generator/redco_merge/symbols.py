@@ -136,8 +136,9 @@ class _Reader:
     ) -> tuple[list[Symbol], int]:
         """Return the symbols of one scope, of the lines start .. stop, and the line after them."""
         symbols: list[Symbol] = []
-        for group, top, last in self.groups(nodes):
-            end = self.with_comments(last + 1, stop, indent)
+        for group in self.groups(nodes):
+            top = first_row(group[0])
+            end = self.with_comments(self.last_row(group[-1]) + 1, stop, indent)
             key = "; ".join(statement_title(node) for node in group)
             if docstring_of(group) and group[0] is nodes[0]:
                 key = DOC
@@ -146,18 +147,16 @@ class _Reader:
             start = end
         return symbols, start
 
-    def groups(self, nodes: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int, int]]:
-        """Yield (statements that share lines, the first line, the last)."""
+    def groups(self, nodes: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
+        """Yield the statements that share lines."""
         group: list[ast.stmt] = []
-        top, last = 0, -1
         for node in nodes:
-            if first_row(node) > last and group:
-                yield group, top, last
+            if group and first_row(node) > self.last_row(group[-1]):
+                yield group
                 group = []
-            top = top if group else first_row(node)
-            group, last = [*group, node], self.last_row(node)
+            group.append(node)
         if group:
-            yield group, top, last
+            yield group
 
     def members(self, group: list[ast.stmt], end: int) -> list[Symbol] | None:
         """Return the inside of a class that stands on lines of its own."""

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from redco_merge.driver import merge_files
+
 BASE = "import os\n\n\ndef rate(step):\n    return 0.1\n\n\nRATES = dict(low=1)\n"
 OURS = BASE.replace("(low=1)", "(low=1, middle=2)")
 THEIRS = BASE.replace("(low=1)", "(low=1, high=3)")
@@ -55,3 +57,14 @@ def test_a_conflict_has_gits_markers_and_the_reason(git, tmp_path):
     text = (tmp_path / "a.py").read_text()
     assert "<<<<<<< ours\nRATES = dict(low=8)\n" in text and "low=9)\n>>>>>>> theirs\n" in text
     assert git("ls-files", "--unmerged").stdout
+
+
+def test_what_git_cannot_do_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "config").write_text("[")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    files = [tmp_path / name for name in ("base", "ours", "theirs")]
+    for number, file in enumerate(files):
+        file.write_text(BASE.replace("low=1", f"low={number}"))
+    with pytest.raises(OSError, match="bad config"):
+        merge_files(*files, "a.py", print)
+    assert "low=1" in files[1].read_text()

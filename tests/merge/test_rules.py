@@ -35,6 +35,7 @@ def test_what_has_a_name_is_there_of_both():
     for mine, other in permutations(NAMED, 2):
         both = woven("f(a)", f"f(a, {mine})", f"f(a, {other})")
         assert both == f"f(a, {mine}, {other})"
+        assert woven("f(a, a)", f"f(a, a, {mine})", f"f(a, a, {other})") is None
 
 
 def body(lines):
@@ -88,6 +89,30 @@ def test_the_check_refuses_twice_what_both_sides_added_outside_of_functions(adde
             assert merge_faults(*(x.encode() for x in text)), places
 
 
+def test_imports_of_one_module_in_two_lines_stay():
+    sides = (
+        b"import os\n",
+        b"import os\nfrom m import a\nfrom m import b\n",
+        b"import os\nimport sys\n",
+    )
+    merged = merge(*sides)
+    assert not merged.conflicts and merged.content == sides[1] + b"import sys\n"
+
+
+def test_of_two_depths_the_deeper_ends_the_block_above():
+    base = ["if c:", "    step(c)", "return c"]
+    deep, flat = body([*base[:2], "    x = 1", *base[2:]]), body([*base[:2], "y = 2", *base[2:]])
+    both = body([*base[:2], "    x = 1", "y = 2", *base[2:]])
+    assert merge(body(base), deep, flat) == merge(body(base), flat, deep) == MergeResult(both)
+
+
+def test_a_header_and_the_body_below_it_have_an_order():
+    base = body(["for x in c:", "    y = x", "return y"])
+    ours = base.replace(b"in c", b"in sorted(c)")
+    merged = merge(base, ours, base.replace(b"    y = x", b"    z = x\n        y = x"))
+    assert [x.symbol for x in merged.conflicts] == ["f"] and merged.content == ours
+
+
 def longest(a, b):
     """How many elements two texts have in common, in order."""
     row = [0] * (len(b) + 1)
@@ -108,6 +133,14 @@ def test_what_two_texts_share_is_the_most_that_they_can():
         ends = [(0, 0), *((i + n, j + n) for i, j, n in blocks)]
         assert all(x <= i and y <= j for (x, y), (i, j, _) in zip(ends, blocks, strict=False))
         assert sum(n for _, _, n in blocks) == longest(a, b)
+
+
+def test_a_block_that_was_there_is_none_that_is_new():
+    steps = ["step_1(c)", "step_2(c)", "step_3(c)"]
+    base = body(["if c:", "    pass", *steps])
+    ours = body(["if c:", *(f"    {step}" for step in steps)])
+    merged = merge(base, ours, base.replace(b"step_2(c)", b"step_2(c, 1)"))
+    assert [x.symbol for x in merged.conflicts] == ["f"] and merged.content == ours
 
 
 def wrapped(lines, runs):

@@ -6,7 +6,6 @@ import pytest
 from merge.test_prefer_theirs import LAYOUTS, squeezed
 
 from redco_merge import WHOLE, merge, take
-from redco_merge.matching import Overlap
 from redco_merge.spots import pair_spots, touches
 
 BASE = """\
@@ -190,7 +189,7 @@ def test_a_symbol_is_in_the_places_that_reach_into_it():
     pairs = [pair for pair in pair_spots(lines, lines) if pair[0].path in ("x", "y")]
     assert [pair[0].row for pair in pairs] == [0, 3]
     for first, end in combinations_with_replacement(range(len(lines) + 1), 2):
-        place = Overlap((first, end), (first, end), (first, end))
+        place = (first, end), (first, end)
         expected = [
             any(first <= row < end for row in rows) or first == end and rows[0] < first <= rows[-1]
             for rows in (range(3), range(3, 4))

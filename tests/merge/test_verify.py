@@ -191,6 +191,12 @@ def test_deletion_by_the_user_stays():
 
 def test_what_each_side_defines_once_is_not_there_twice():
     assert "N: defined 2 times" in found(RIGHT.replace("N = 2", "N = 3\nN = 2"))
+    imported = RIGHT.replace("import mine", "import mine\nimport other as mine")
+    assert "mine: imported from 2 places" in found(imported)
+    overload = "@overload\ndef f(x: int): ...\n\n\n"  # which are defined twice, and once without a decorator
+    sides = [x.replace("def f", f"{overload}def f") for x in (OURS, THEIRS, RIGHT)]
+    twice = sides[2].replace(overload, overload.replace("@overload\n", ""))
+    assert "f: defined 2 times" in found(twice, *sides[:2])
 
 
 def test_owned():

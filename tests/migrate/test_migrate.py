@@ -181,6 +181,13 @@ def test_an_import_of_no_more_use_goes_with_its_line(above, line, left):
     assert rewritten(before, "my_project/train.py") == after
 
 
+def test_a_rewriting_that_undoes_itself_leaves_the_file():
+    swap = Call("redco_runtime.loop.fit(a, b)", "redco_runtime.loop.fit(b, a)")
+    text = b"from redco_runtime.loop import fit\n\nfit(1, 2)\n"
+    migrated = migrate(text, "mine.py", "mine", 0, (Migration(1, "a swap", (swap,)),))
+    assert migrated.content == text and not migrated.steps
+
+
 def test_one_by_one():
     text = "from redco_runtime.loop import fit, say\n\nsay(1)\nfit(steps, pipeline, run)\n"
     first, second = migrate(text.encode(), "mine.py", "my_project", 0, CHANGES).steps

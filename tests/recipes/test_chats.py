@@ -284,6 +284,7 @@ def test_a_developer_is_the_system_to_a_template_that_knows_none():
             "message 2 whose content is no text",
         ),
         (PHI3, {"messages": CALLS, "tools": "x"}, "has tools that are no JSON: x"),
+        (PHI3, {"messages": CALLS, "tools": {"a": 1}}, "has tools that are no list"),
         (PHI3, {"messages": CALLS, "tools": [3]}, "has tools of which one is not {"),
         (
             PHI3,

@@ -178,7 +178,7 @@ def test_batches_count_what_the_pipeline_says(sharding):
     )
     ids = {"UNIT": "ids", "count": lambda batch: batch["id"].sum()}
     batches = train(sharding, **ids)
-    assert batches.unit == "ids"
+    assert batches.unit == "ids" and batches.peek_count() == batches.peek()["id"].sum()
     assert sum(batch["id"].sum() for batch in batches) == batches.count
 
 

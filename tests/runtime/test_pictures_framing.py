@@ -16,7 +16,7 @@ from redco_runtime.data.pictures.framing import Framing, framing_of
 from redco_runtime.data.pictures.opening import open_picture, to_bytes
 from redco_runtime.data.pictures.processor import PROCESSOR, processor_files, with_processor
 from redco_runtime.data.pictures.reading import read_picture
-from redco_runtime.data.pictures.scale import scale_pixels
+from redco_runtime.data.pictures.scale import round_pixels, scale_pixels
 from redco_runtime.run.record import Run
 
 COLORED = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 44, 3)).astype(np.uint8))
@@ -170,6 +170,8 @@ def test_pixels_are_as_they_were():
     x = np.arange(256.0).reshape(1, 16, 16, 1)
     half = np.full((1, 1), 0.5, np.float32)
     np.testing.assert_array_equal(scale_pixels(x), scale_pixels(x, half, half))
+    np.testing.assert_array_equal(round_pixels(scale_pixels(x)), x)
+    assert round_pixels(np.array([-1.5, 1.5])).tolist() == [0, 255]
 
 
 VIT = {"do_normalize": True, "do_resize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}

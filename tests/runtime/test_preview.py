@@ -71,6 +71,13 @@ def test_texts_of_a_packed_row_are_apart_and_control_characters_are_written(show
     )
 
 
+def test_weights_of_the_next_tokens_say_what_is_learned(show):
+    out = show(
+        pipeline([row("abcd", "")], targets=lambda batch: (None, np.array([[0, 0.5, 1, 0]])))
+    )
+    assert "a·b[c·d]\n" in out
+
+
 def test_as_many_rows_as_there_are(show):
     out = show(pipeline([row("ab", " ^"), row("cd", " ^")]), rows=5)
     assert "a[b]" in out and "c[d]" in out and "row 3" not in out

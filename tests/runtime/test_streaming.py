@@ -112,6 +112,9 @@ def test_an_epoch_has_each_text_once_or_it_is_held_out(tmp_path, capsys):
     rows, held_out = read(tmp_path, path, streaming=True)
     whole = texts_of(*read(tmp_path, path))
     assert texts_of(rows, held_out) == whole and 0 < len(held_out) < 20
+    epoch = [*rows]
+    rows.begin(0, 1, None)
+    assert texts_of([rows.take(step, [0])[0] for step in range(len(epoch))]) == texts_of(epoch)
     announce.cache_clear()
     assert read(tmp_path, path, streaming=True, held_out_data=(path,), held_out=0.0)[1][0]
     assert f"--held-out-data: {path} is trained on too" in capsys.readouterr().out

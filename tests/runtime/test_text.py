@@ -362,6 +362,6 @@ def test_an_empty_prompt_is_refused():
         return {"input_ids": [len(word) for word in text.split()]}
 
     first, second = rows_to_continue(tokenizer, ["to be", "or not to be"], 3)
-    assert first["input_ids"][:2].tolist() == [2, 2] and second["input_ids"].tolist() == [3, 2, 2]
+    assert first["input_ids"].tolist() == [2, 2, 0] and second["input_ids"].tolist() == [3, 2, 2]
     with pytest.raises(UserError, match="an empty prompt cannot be continued"):
         rows_to_continue(tokenizer, ["to be", " "], 3)

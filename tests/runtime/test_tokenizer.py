@@ -16,6 +16,10 @@ def test_bytes_needs_no_files():
     assert tokens.batch_decode([[100, 500, 101, 1]], skip_special_tokens=True) == ["ab"]
 
 
+def test_ids_that_are_no_byte_are_no_text():
+    assert load_tokenizer("bytes", extra_ids=0).decode([100, 3 + 256]) == "a"
+
+
 def test_a_folder_without_one(tmp_path, capsys):
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(UserError, match="has no tokenizer: give --tokenizer"):

@@ -68,9 +68,9 @@ def migrate(
         if not any(_is_about(text, x) for x in codemods) or text.startswith("\ufeff"):
             return Migrated(content)
         steps = [*_steps(text, path, package, codemods)]
-    except BaseException as error:  # libcst may panic, which is no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # libcst may panic, which is no Exception
         return Migrated(content)
     return Migrated(steps[-1].content, tuple(steps)) if steps else Migrated(content)
 
@@ -173,9 +173,9 @@ def stale_names(
         for name in gone:
             for node in source.references(name):
                 lines.setdefault(name, source.line(node))
-    except BaseException as error:  # as above
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # as above
         return []
     return [f"line {line}: {name} is gone: {gone[name]}" for name, line in lines.items()]
 

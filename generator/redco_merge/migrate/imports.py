@@ -98,7 +98,7 @@ def _statement_edit(
     """Return the edit that puts lines in the place of a statement; of none, the whole line goes."""
     content = source.text.encode()
     start, end = source.span(statement)
-    line_start = content.rfind(b"\n", 0, start) + 1
+    line_start = content[:start].rfind(b"\n") + 1
     if lines:
         indent = content[line_start:start].decode()
         return start, end, f"{source.module.default_newline}{indent}".join(lines)

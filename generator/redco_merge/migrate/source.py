@@ -39,7 +39,7 @@ class Source:
     strings: all texts in it that are whole: a name among them may be meant by getattr or __all__.
     """
 
-    def __init__(self, text: str, module_name: str, is_package: bool = False) -> None:
+    def __init__(self, text: str, module_name: str, is_package: bool) -> None:
         try:
             module = cst.parse_module(text)
         except cst.ParserSyntaxError as error:

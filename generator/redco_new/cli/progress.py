@@ -31,7 +31,7 @@ def _lines() -> Iterator[Callable[[str], None]]:
     def show() -> None:
         while not over.wait(EVERY):
             text = f"{steps[-1]}: {time.monotonic() - since:.0f} s so far"
-            print(text, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr)
 
     thread = threading.Thread(target=show, name="progress", daemon=True)
     thread.start()

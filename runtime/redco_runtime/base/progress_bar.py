@@ -46,7 +46,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     def _show(self) -> None:
         if not self._terminal:
             while not self._over.wait(EVERY):
-                print(self.line(), file=sys.stderr, flush=True)
+                print(self.line(), file=sys.stderr)
             return
         settings = {"unit": self._unit or "it", "unit_scale": True, "dynamic_ncols": True}
         if not self._total:

@@ -241,7 +241,7 @@ class Hosts:
         """Print what is new."""
         if text != self._last_words:
             self._last_words = text
-            print(f"launch: {text}", file=sys.stderr, flush=True)
+            print(f"launch: {text}", file=sys.stderr)
 
 
 def _own_address(other: str, port: int) -> str:

@@ -276,7 +276,7 @@ class Launch:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # the terminal may be gone, and what runs shall save
-        print(f"launch: {text}", file=sys.stderr, flush=True)
+        print(f"launch: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class Lifeline:
             words, self._lines[0] = await asyncio.open_connection(host, port)
         except OSError as error:
             print(f"boot: {self._me} does not reach {host}:{port}, where it would learn which process "
-                  f"is gone: {error}", file=sys.stderr, flush=True)  # fmt: skip
+                  f"is gone: {error}", file=sys.stderr)  # fmt: skip
             return
         await self._say({"index": self._me.index, "name": str(self._me)})
         await self._hear(0, words)
@@ -174,7 +174,7 @@ class Lifeline:
     def _tell(self, index: int, what: str) -> None:
         """Print something of another process, once: by process 0, and of that by the next."""
         if index or self._me.index == 1:
-            print(f"note: {self._names[index]} {what}", file=sys.stderr, flush=True)
+            print(f"note: {self._names[index]} {what}", file=sys.stderr)
 
     def _compare(self) -> None:
         """Name, as process 0, the slowest process of the last window, once it has become that."""
@@ -182,7 +182,7 @@ class Lifeline:
             return
         self._window += seconds
         if slowest := self._slowest(self._shares, seconds):
-            print(f"note: {self._names[slowest[0]]} {slowest[1]}", file=sys.stderr, flush=True)
+            print(f"note: {self._names[slowest[0]]} {slowest[1]}", file=sys.stderr)
 
     async def _say(self, words: dict[str, Any]) -> None:
         """Write a line to all that this process hears."""

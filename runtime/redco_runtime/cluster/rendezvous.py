@@ -147,7 +147,7 @@ class _Patience:
     def tell(self, text: str) -> None:
         if time.monotonic() >= self.news:
             self.news += NEWS
-            print(f"boot: {text}", file=sys.stderr, flush=True)
+            print(f"boot: {text}", file=sys.stderr)
 
 
 def _open_door() -> socket.socket:

@@ -42,7 +42,7 @@ def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndar
     """
     if size < 1:
         raise UserError("no training examples: see what examples() in pipeline.py returns")
-    epochs, offsets = np.divmod(np.arange(step * batch_size, (step + 1) * batch_size), size)
+    epochs, offsets = np.divmod(step * batch_size + np.arange(batch_size), size)
     parts = [shuffled(seed, int(e), size, offsets[epochs == e]) for e in np.unique(epochs)]
     return np.concatenate(parts)
 
@@ -107,7 +107,7 @@ class TrainBatches(Iterator[Batch]):
 
         def indices_of(step: int) -> np.ndarray:
             if stream:
-                return np.arange(step * batch_size, (step + 1) * batch_size)
+                return step * batch_size + np.arange(batch_size)
             return batch_indices(cast(Sized, examples), seed, step, batch_size)
 
         def passes_of(step: int) -> np.ndarray:

@@ -53,7 +53,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         if jax.distributed.is_initialized() and not together:  # the others would wait for this one
             lifeline.end(message, code)
         if not (silent or (together and jax.process_index())):
-            print(message, file=sys.stderr, flush=True)
+            print(message, file=sys.stderr)
         raise SystemExit(code)
 
     return wrapped

@@ -64,12 +64,12 @@ class Stop(AbstractContextManager["Stop"]):
         drop_lost_output()
         if number == signal.SIGINT and self._interrupted:
             message = "stopped at once: what was saved before is whole"
-            print(message, file=sys.stderr, flush=True)
+            print(message, file=sys.stderr)
             EVENTS.end("signal", message)
             os._exit(INTERRUPTED)
         self._interrupted |= number == signal.SIGINT
         name = signal.Signals(number).name
-        print(f"{name}: saving after this step, then stopping", file=sys.stderr, flush=True)
+        print(f"{name}: saving after this step, then stopping", file=sys.stderr)
         self.heard.set()
         if self._several:
             os.kill(os.getpid(), signal.SIGTERM)

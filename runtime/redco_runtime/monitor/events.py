@@ -179,7 +179,7 @@ class Events:
 
     def _give_up(self, error: Exception) -> None:
         self._path = None
-        print(f"note: {error} The run goes on without {FILE}.", file=sys.stderr, flush=True)
+        print(f"note: {error} The run goes on without {FILE}.", file=sys.stderr)
 
 
 EVENTS = Events()  # of this process

@@ -107,7 +107,7 @@ def text_positions(length: int, segments_BS: jax.Array | None) -> jax.Array:
 @functools.cache
 def say(line: str) -> None:
     """Print a line to stderr, once a process."""
-    print(line, file=sys.stderr, flush=True)
+    print(line, file=sys.stderr)
 
 
 def _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:

@@ -48,7 +48,7 @@ def _show(show: Callable[..., None], reported: set[str], message: Any, *place: A
         if act not in reported:
             reported.add(act)
             text = f"note: {folder}: {act} {program}: {why}; it is compiled, and the run goes on"
-            print(" ".join(text.split()), file=sys.stderr, flush=True)
+            print(" ".join(text.split()), file=sys.stderr)
 
 
 def _remove(folder: Path, program: str) -> str:

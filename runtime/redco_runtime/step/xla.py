@@ -38,7 +38,7 @@ def compiler_options(table: Mapping[str, Options]) -> dict[str, Any]:
         elif UNKNOWN not in refusal:
             raise UserError(f"xla_flags.py: {name} = {value!r}: {refusal}")
         elif jax.process_index() == 0:
-            print(f"note: xla_flags.py: this XLA has no {name}", file=sys.stderr, flush=True)
+            print(f"note: xla_flags.py: this XLA has no {name}", file=sys.stderr)
     return options
 
 

@@ -76,10 +76,9 @@ def hold_out(pieces: Pieces, share: float, shard: int) -> np.ndarray:
 
     shard: its number, so that places are others in each.
     """
-    count = int(pieces.stretches[-1]) + 1 if len(pieces.stretches) else 0
+    count = len(np.unique(pieces.stretches))
     chosen = max(1, round(share * count)) if share and count > 1 else 0
-    places = permute(np.arange(count), count, shard, 0) if count else np.zeros(0, np.int64)
-    return (places < chosen)[pieces.stretches]
+    return (permute(np.arange(count), count, shard, 0) < chosen)[pieces.stretches]
 
 
 def best_fit(lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

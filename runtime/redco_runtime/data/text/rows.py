@@ -165,7 +165,7 @@ def _allow_open(shards: int) -> int:
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(1, soft // (2 * FILES))
+        return soft // (2 * FILES)
     return shards
 
 

@@ -69,7 +69,7 @@ def _bytes_faults(ours: bytes, result: bytes) -> Iterator[str]:
 
 def _compiles(text: str) -> bool:
     try:
-        compile(text, "<merge>", "exec", dont_inherit=True)
+        compile(text, "<merge>", "exec")
     except (SyntaxError, ValueError):
         return False
     return True

@@ -35,6 +35,8 @@ def test_what_has_a_name_is_there_of_both():
     for mine, other in permutations(NAMED, 2):
         both = woven("f(a)", f"f(a, {mine})", f"f(a, {other})")
         assert both == f"f(a, {mine}, {other})"
+        another = f"{mine.partition('=')[0]}=a.b"
+        assert woven("f(a)", f"f(a, {mine})", f"f(a, {another})") is None
         assert woven("f(a, a)", f"f(a, a, {mine})", f"f(a, a, {other})") is None
 
 
@@ -104,6 +106,14 @@ def test_of_two_depths_the_deeper_ends_the_block_above():
     deep, flat = body([*base[:2], "    x = 1", *base[2:]]), body([*base[:2], "y = 2", *base[2:]])
     both = body([*base[:2], "    x = 1", "y = 2", *base[2:]])
     assert merge(body(base), deep, flat) == merge(body(base), flat, deep) == MergeResult(both)
+
+
+def test_a_name_that_both_import_from_elsewhere_is_told():
+    base, ours, theirs = (
+        body(["import os", *x]) for x in ([], ["import m.a as x"], ["import m.b as x"])
+    )
+    merged = merge(base, ours, theirs)
+    assert [x.symbol for x in merged.conflicts] == ["f"] and merged.content == ours
 
 
 def test_a_header_and_the_body_below_it_have_an_order():

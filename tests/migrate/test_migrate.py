@@ -47,6 +47,10 @@ CASES = {
         "from redco_runtime.cli import command\nfrom redco_runtime.loop import keep, say\n\nsay(1)  # mine\n",
         "from redco_runtime.cli import command, print_once\nfrom redco_runtime.loop import keep\n\nprint_once(1)  # mine\n",
     ),
+    "beside an import of it": (
+        "from redco_runtime.cli import print_once\nfrom redco_runtime.loop import say\n\nsay(print_once)\n",
+        "from redco_runtime.cli import print_once\n\nprint_once(print_once)\n",
+    ),
     "alias": (
         "from redco_runtime.loop import say as shout\nshout(1)\n",
         "from redco_runtime.cli import print_once as shout\nshout(1)\n",

@@ -298,6 +298,16 @@ def test_a_developer_is_the_system_to_a_template_that_knows_none():
         ),
         (
             PHI3,
+            {"messages": [user("Hi"), answer("", tool_calls={"name": "f"})]},
+            "message 2 whose tool_calls are no list",
+        ),
+        (
+            PHI3,
+            {"messages": [user("Hi"), answer("", tool_calls=[{"name": "f", "arguments": "[]"}])]},
+            "message 2 with arguments of a call that are no object",
+        ),
+        (
+            PHI3,
             {"conversations": [{"from": "bot", "value": "a"}]},
             "message 1 of 'bot', none of system",
         ),

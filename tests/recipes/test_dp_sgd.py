@@ -183,9 +183,10 @@ def test_the_best_checkpoint_has_the_history_of_its_run(tmp_path):
     assert Checkpoints(tmp_path / "checkpoints").history() == saved
 
 
-def test_a_run_that_goes_on_has_the_history_of_one():
+@pytest.mark.parametrize("step", [4, 9])
+def test_a_run_that_goes_on_has_the_history_of_one(step):
     whole, again = (_private(steps=10, expected=100) for _ in range(2))
-    again.resume(4, whole.history(4))
+    again.resume(step, whole.history(step))
     assert again.history(10) == whole.history(10)
 
 

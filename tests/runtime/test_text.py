@@ -359,7 +359,7 @@ def test_tables_are_read_by_rows(tmp_path):
 
 def test_an_empty_prompt_is_refused():
     def tokenizer(text, add_special_tokens):
-        return {"input_ids": [len(word) for word in text.split()]}
+        return {"input_ids": [len(word) for word in text.split()] + [9] * add_special_tokens}
 
     first, second = rows_to_continue(tokenizer, ["to be", "or not to be"], 3)
     assert first["input_ids"].tolist() == [2, 2, 0] and second["input_ids"].tolist() == [3, 2, 2]

@@ -1,4 +1,8 @@
-"""The mutants of a module: each is its source with one small mistake, as a tired programmer makes it."""
+"""The mutants of a module: each is its source with one small mistake, as a tired programmer makes it.
+
+What cannot be a mistake is left out, by three rules: `strict=` of zip says what holds; a number in a slice inside an f-string
+is how much of a text a message shows; a number in a module of EXAMPLES is a colour or a size of pictures that are made up.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ TURNED = {
     cst.Is: cst.IsNot,
     cst.IsNot: cst.Is,
 }
+EXAMPLES = ("pictures/drawings.py", "pictures/scenes.py")
 OTHER = {"True": "False", "False": "True"}
 
 
@@ -45,7 +50,9 @@ class Mistakes(cst.CSTVisitor):
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: bool) -> None:
+        self.numbers = numbers
+        self.shown = 0  # f-strings that it is in
         self.all: list[tuple[CodeRange, str]] = []
 
     def _add(self, node: cst.CSTNode, instead: cst.CSTNode) -> None:
@@ -56,7 +63,6 @@ class Mistakes(cst.CSTVisitor):
         return False
 
     def visit_Arg(self, node: cst.Arg) -> bool:
-        # strict= of zip says what holds, and changes nothing.
         return node.keyword is None or node.keyword.value != "strict"
 
     def visit_Decorator(self, node: cst.Decorator) -> bool:
@@ -97,8 +103,18 @@ class Mistakes(cst.CSTVisitor):
         if isinstance(node.operator, cst.Not):
             self._add(node, node.expression)
 
+    def visit_FormattedStringExpression(self, node: cst.FormattedStringExpression) -> None:
+        self.shown += 1
+
+    def leave_FormattedStringExpression(self, node: cst.FormattedStringExpression) -> None:
+        self.shown -= 1
+
+    def visit_Slice(self, node: cst.Slice) -> bool:
+        return not self.shown
+
     def visit_Integer(self, node: cst.Integer) -> None:
-        self._add(node, cst.Integer(str(node.evaluated_value + 1)))
+        if self.numbers:
+            self._add(node, cst.Integer(str(node.evaluated_value + 1)))
 
     def visit_Name(self, node: cst.Name) -> None:
         if node.value in OTHER:
@@ -108,7 +124,7 @@ class Mistakes(cst.CSTVisitor):
 def mutants(path: str, source: str) -> list[Mutant]:
     """Return every mutant of a file, in the order of its lines."""
     wrapper = MetadataWrapper(cst.parse_module(source))
-    mistakes = Mistakes()
+    mistakes = Mistakes(numbers=not path.endswith(EXAMPLES))
     wrapper.visit(mistakes)
     starts = [0]
     for line in source.splitlines(keepends=True):

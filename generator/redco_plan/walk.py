@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os.path import basename
 
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
@@ -69,7 +70,7 @@ def _source_line(eqn: JaxprEqn, within: str) -> str:
     frame = next(own, None if within or not frames else frames[0])
     if frame is None:
         return within
-    return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({frame.function_name})"
+    return f"{basename(frame.file_name)}:{frame.start_line} ({frame.function_name})"
 
 
 @rule(

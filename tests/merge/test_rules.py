@@ -108,6 +108,12 @@ def test_of_two_depths_the_deeper_ends_the_block_above():
     assert merge(body(base), deep, flat) == merge(body(base), flat, deep) == MergeResult(both)
 
 
+def test_imports_of_both_come_first():
+    sides = (["import a", "import b", "x = 1"], ["import c", "y = 2"])
+    merged = merge(body(["pass"]), *(body(["pass", *side]) for side in sides))
+    assert merged == MergeResult(body("pass|import a|import b|import c|x = 1|y = 2".split("|")))
+
+
 def test_a_name_that_both_import_from_elsewhere_is_told():
     base, ours, theirs = (
         body(["import os", *x]) for x in ([], ["import m.a as x"], ["import m.b as x"])

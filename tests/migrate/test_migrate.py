@@ -138,6 +138,10 @@ CASES = {
     "method of something": (
         "from redco_runtime.io import Store\n\n\ndef f(s):\n    s.read(x.state)\n",
     ),
+    "method of another attribute": (
+        "from redco_runtime.io import Store\n\nStore(1).read(x.other)\nStore(1).read(x.state)\n",
+        "from redco_runtime.io import Store\n\nStore(1).read(x.other)\nStore(1).read(x.state.model)\n",
+    ),
     "method of a name that changes": (
         "from redco_runtime.io import Store\n\ns = Store(1)\ns = other\ns.read(x.state)\n",
     ),

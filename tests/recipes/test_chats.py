@@ -249,6 +249,7 @@ def test_a_system_message_beside_the_chat_is_its_first():
     ):
         assert read_chat(row | {"system": "Be short."}).messages == [SYSTEM, *ONE]
         assert read_chat(row | {"system": ""}).messages == ONE
+    assert read_chat({"messages": [SYSTEM, *ONE], "system": "Be long."}).messages == [SYSTEM, *ONE]
 
 
 def test_a_developer_is_the_system_to_a_template_that_knows_none():
@@ -380,6 +381,18 @@ def rows(tmp_path):
         return chat_examples(SimpleNamespace(**fields | changes), own, 384)[0]
 
     return rows
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_a_row_is_split_before_the_first_answer_of_a_chat(start):
+    segments = np.array([1, 1, 2, 2, 2, 2])  # of a row that begins with the end of another chat
+    learned = np.arange(6) == 2 + start
+    row = {"input_ids": np.arange(6), "segments": segments, "learned": learned}
+    question, said = examples.split_answer(row)
+    assert question.tolist() == [*range(2, 2 + start)] and said.tolist() == [2 + start]
+    row = {"input_ids": np.arange(3), "mask": np.ones(3, bool), "learned": np.arange(3) >= start}
+    question, said = examples.split_answer(row)
+    assert question.tolist() == [*range(start or 1)] and said.tolist() == [*range(start, 3)]
 
 
 def test_an_older_config_that_lacks_the_setting_splits_no_turns(monkeypatch):

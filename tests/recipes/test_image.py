@@ -292,8 +292,10 @@ def test_copies_are_counted_and_where_they_are_named(tmp_path, capsys, monkeypat
     leak = "; 1 of those that are held out are trained on too" * twice
     said = f"data: 3 pictures are copies of others; 1 of more than one class{leak}: "
     assert said + f"{tmp_path}/a/0.npy, {tmp_path}/a/2.npy" in out
+    pair = {0: tmp_path / "a/0.npy", 1: tmp_path / "a/2.npy"}
+    assert copies.find_copies(pair) == ([[0, 1]], 2)
     monkeypatch.setattr(copies, "SECONDS", -1.0)
-    assert copies.find_copies({0: tmp_path / "a/0.npy", 1: tmp_path / "a/2.npy"}) == ([], 0)
+    assert copies.find_copies(pair) == ([], 0)
 
 
 def test_parts_of_a_data_set_are_no_classes(tmp_path):
@@ -327,6 +329,7 @@ def _tables(folder, labels):
         ([1, 0, 1], ["x", "y"], (), [1, 0, 1]),
         ([1, 0, 1], ["x", "y"], ("y", "x"), [0, 1, 0]),
         ([3, 1, 3], [], ("1", "2", "3"), [2, 0, 2]),
+        ([3, 1, 3], [], (), [3, 1, 3]),
     ],
 )
 def test_tables_of_pictures(tmp_path, monkeypatch, kind, labels, own, names, numbers):
@@ -347,6 +350,7 @@ def test_tables_of_pictures(tmp_path, monkeypatch, kind, labels, own, names, num
         assert [int(one["label"]) for one in rows] == numbers
     assert image.class_names(settings) == (names or image.classes(settings))
     assert not own or image.classes(settings) == ["x", "y"]
+    assert names or own or labels != [3, 1, 3] or image.classes(settings) == [*"0123"]
 
 
 @pytest.mark.parametrize(

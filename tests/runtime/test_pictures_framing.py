@@ -85,6 +85,7 @@ def test_sixteen_bits_are_shares_of_all_that_they_have(tmp_path, name):
     [
         (np.array([0, 0.5, 1], np.float32), [0, 128, 255]),
         (np.array([0, 2.4, 255], np.float64), [0, 2, 255]),
+        (np.array([0, 1, 1.6], np.float32), [0, 1, 2]),
         (np.array([0, 2, 255], np.int64), [0, 2, 255]),
         (np.array([0, 257, 65535], np.int32), [0, 1, 255]),
         (np.array([-0.1, 1], np.float32), "float32 of -0.1 to 1: give 0 to 1, or 0 to 255"),
@@ -245,6 +246,11 @@ def test_a_flag_that_says_otherwise_is_refused_and_a_run_goes_on_with_its_own(tm
     assert with_processor(replace(run, config=Config())).config == Config()
     other = Run(tmp_path / "other", Config(), {}, 1, str(run.workdir))
     assert with_processor(other).config.data.std == (0.2,)
+
+
+def test_what_has_no_processor_frames_nothing(tmp_path):
+    run = Run(tmp_path / "run", Config(), {}, 1, str(tmp_path))
+    assert with_processor(run) is run
 
 
 def test_settings_that_frame_nothing_are_refused():

@@ -9,6 +9,8 @@ from pathlib import Path
 
 # A program that a test starts names what it imports in a string.
 NAMED = re.compile(r"\bredco_(?:plan|merge|runtime)(?:\.\w+)+")
+# A feature, and what a process of the runtime's own reads, is named from its root.
+FEATURE = re.compile(r'\bfeature\(\s*"[\w-]+",\s*"([\w.]+)"|\{RUNTIME\}\.([\w.]+)')
 FROM = re.compile(r"\bfrom (redco_\w+(?:\.\w+)*) import ([\w, ]+)")
 
 
@@ -16,6 +18,7 @@ def imports(path: Path, module: str) -> Iterator[str]:
     """Yield the names that a file may import, as `a.b.c`, be they modules or members of one."""
     text = path.read_text()
     yield from NAMED.findall(text)
+    yield from (f"redco_runtime.{a or b}" for a, b in FEATURE.findall(text))
     for of, names in FROM.findall(text):
         yield from (f"{of}.{name.strip()}" for name in names.split(","))
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]

@@ -56,6 +56,7 @@ condition negated, a comparison turned, `and` for `or`, a `not` or a guard's onl
 the other of True and False. Its own package's quick tests that reach it by imports run, those nearest by imports first
 and of those the quickest, until one fails, or takes 30 s, or 60 s of the CPU are over (30 s for half of the rooms of seed 1, and for seed 2 of the engine and the merge).
 What cannot be a mistake is left out (mutate.py): since seed 51 slices of a text in a message and numbers of made-up pictures too.
+Tests that reach a module by the name of a feature are asked since then.
 Of the rooms, `tests/families` is asked since seed 35 was drawn, and so for its *now*.
 *noticed*: as the mutant was drawn. *now*: with the tests that were written for those that were not. *equal*: no mistake.
 """

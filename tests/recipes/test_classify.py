@@ -229,6 +229,8 @@ def test_numbers_of_a_table_whose_classes_have_names_go_by_these(settings, tmp_p
     assert numbers("words", tags, labels=[[1], [2]]) == [[0], [1]]
     with pytest.raises(UserError, match='row 2 has the label "fair", and --labels are bad, good'):
         numbers("text", ("bad", "good", "fair"), label=[0, 2])
+    with pytest.raises(UserError, match="row 2 has the label 2, and its classes are bad, good"):
+        numbers("text", ("bad", "good"), label=[0, 2])
     with pytest.raises(UserError, match="row 1 has the label -1, and its classes are bad, good"):
         numbers("text", ("bad", "good"), label=[-1, 0])
 

@@ -193,6 +193,12 @@ def test_a_tokenizer_that_llama_cpp_lacks_is_refused():
         vocabulary(fast(tokenizers.models.Unigram([("a", 0.0)])), 4)
     with pytest.raises(UserError, match="cut by Split ByteLevel"):
         vocabulary(byte_level("[a-z]+"), 260)
+    other = byte_level()
+    level = other.backend_tokenizer.pre_tokenizer
+    steps = [tokenizers.pre_tokenizers.Digits(), level]
+    other.backend_tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(steps)
+    with pytest.raises(UserError, match="cut by Digits ByteLevel"):
+        vocabulary(other, 260)
     with pytest.raises(UserError, match="an id 256, and the model 100 of them"):
         vocabulary(byte_level(), 100)
 

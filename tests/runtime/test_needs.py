@@ -76,3 +76,5 @@ def test_kernels_that_no_layout_has_are_left_out():
     shapes = ((B, D), (L, E, D, D))
     loops = jax.make_jaxpr(lambda x, w: jax.lax.scan(layer, x, w))(*map(jnp.zeros, shapes))
     assert expert_memory.working_size(loops.eqns[-1]) == (0, 0)
+    body = loops.eqns[-1].params["jaxpr"].jaxpr
+    assert expert_memory.rooms(body, {body.invars[0]: 1}).keys() == {(B,)}  # of no axis that splits

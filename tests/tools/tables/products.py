@@ -70,7 +70,7 @@ def name_of(row: Row, products: str) -> str:
 def compile_program(row: Row, products: str, folder: Path) -> list[str]:
     """Return the cells of a program that is compiled anew."""
     flags = {"size": row.size, "mesh": row.axes, "products": products}
-    project = create_project(Request.from_flags("compiled", row.model, **flags), folder)
+    project = create_project(Request.from_flags("program", row.model, **flags), folder)
     arguments = (str(project), row.axes, str(row.rows), str(row.length), row.target)
     return cells_of(run_module("tables.products_row", *arguments)[0])
 

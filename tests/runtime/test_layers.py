@@ -31,8 +31,8 @@ def make_layers():
 GRAPH, PARAMS = nnx.split(make_layers())
 
 
-def make_loss(names, written_out, experts=False, remat="fit"):
-    axes = {"in_axes": (0, nnx.Carry, 0), "out_axes": (nnx.Carry, 0), "experts": experts}
+def make_loss(names, written_out, remat="fit", **parts):
+    axes = {"in_axes": (0, nnx.Carry, 0), "out_axes": (nnx.Carry, 0), **parts}
 
     def loss(params, x_BD):
         @over_layers(remat, **axes)
@@ -47,10 +47,10 @@ def make_loss(names, written_out, experts=False, remat="fit"):
     return loss
 
 
-def lowered(names, written_out, experts=False):
+def lowered(names, written_out, **parts):
     """The gradients for the mesh in place, and an input."""
     x_BD = jnp.linspace(-1, 1, B * D).reshape(B, D)
-    step = jax.jit(jax.value_and_grad(make_loss(names, written_out, experts)))
+    step = jax.jit(jax.value_and_grad(make_loss(names, written_out, **parts)))
     return step.lower(PARAMS, x_BD), x_BD
 
 
@@ -84,6 +84,13 @@ def test_experts_that_are_sent_are_in_a_loop(axis):
     with jax.set_mesh(mesh_of(axis)):
         text = lowered(("u_BF", "y_BD"), written_out=True, experts=True)[0].as_text()
     assert ("stablehlo.while" in text) == (axis == "fsdp")
+
+
+@pytest.mark.parametrize("capped", [False, True])
+def test_layers_whose_scores_have_a_cap_are_in_a_loop(capped):
+    with jax.set_mesh(mesh_of("data")):
+        text = lowered(("u_BF", "y_BD"), written_out=True, capped=capped)[0].as_text()
+    assert ("stablehlo.while" in text) == capped
 
 
 def test_what_enters_layers_is_kept_in_the_hosts_memory():

@@ -19,23 +19,23 @@ def over_layers(
     in_axes: tuple[Any, ...] = (0, nnx.Carry),
     out_axes: Any = nnx.Carry,
     experts: bool = False,
+    capped: bool = False,
 ) -> Callable[[Run], Run]:
     """Return a decorator: what it makes of run(layer, x) -> x is run(layers, x), of all layers, stacked.
 
     Each saves for the backward pass what `remat` says, and computes the rest again there.
-    in_axes, out_axes: as those of nnx.scan. experts: whether layers have those.
+    in_axes, out_axes: as those of nnx.scan. experts, capped: whether layers have those, and a cap on scores.
 
-    A loop copies what its layers save into one array for all of them, and their parameters and
-    gradients out of and into such arrays. Written out, they copy nothing: on an H100 a step of llama 1B
-    takes 270 ms, not 287, and compiles in 12 s, not 10. Where layers compute much again, a loop takes
-    less memory, and where fsdp sends experts: written out, XLA gathers those of several layers at once
-    (Mixtral 8x7B on 32 H100: 66.5 GB a device, in a loop 52.2).
+    A loop copies what its layers save into one array for all of them, and their parameters and gradients
+    out of and into such: on an H100 a step of llama 1B takes 287 ms, written out 270. It takes less memory where
+    layers compute much again, and where fsdp sends experts (Mixtral 8x7B on 32 H100: 52.2 GB, written out 66.5).
+    Scores with a cap are no GPU kernel's: XLA's own are so many that gemma2 9b compiles in 145 s, in a loop in 33.
     """
 
     def decorate(layer: Run) -> Run:
         def run(layers: nnx.Module, *others: Any) -> Any:
             gathered = free_axes().get("fsdp", 1) > 1
-            written_out = CHOICE.get().written_out and not (experts and gathered)
+            written_out = CHOICE.get().written_out and not (capped or (experts and gathered))
             # In a loop nothing of the backward pass is one with the forward one's; written out, XLA
             # would find it twice, and save it. Parameters only where what is made of them takes more.
             grows = gathered or _in_few_bits(layers)

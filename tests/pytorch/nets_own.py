@@ -88,3 +88,28 @@ class Neighbours(nn.Module):
 
     def forward(self, x, edges):
         return torch.gather(self.up(x), 1, edges[..., None].expand(-1, -1, x.shape[-1]))
+
+
+class Within(nn.Module):
+    """Has a width of the config that is within another one."""
+
+    def __init__(self, width, cfg):
+        super().__init__()
+        self.up = nn.Linear(width, cfg["width"])
+        self.down = nn.Linear(cfg["width"], width)
+
+    def forward(self, x):
+        return x + self.down(F.silu(self.up(x)))
+
+
+class Configured(nn.Module):
+    """Is made of dicts, one of which has another."""
+
+    def __init__(self, cfg, head):
+        super().__init__()
+        self.embed = nn.Linear(12, cfg["width"])
+        self.within = Within(cfg["width"], cfg["ffn"])
+        self.head = nn.Linear(cfg["width"], head["width"])
+
+    def forward(self, x):
+        return self.head(self.within(self.embed(x)))

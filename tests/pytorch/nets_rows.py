@@ -22,7 +22,7 @@ class Chosen(nn.Module):
         mask = F.one_hot(chosen, self.experts + 1).permute(2, 1, 0)  # and one of no expert
         result = torch.zeros_like(flat)
         for expert in torch.greater(mask.sum((-1, -2)), 0).nonzero():
-            place, token = torch.where(mask[expert[0]])
+            place, token = torch.where(mask[expert[0]].squeeze(0))
             if token.numel() == 0:
                 continue
             rows = F.silu(F.linear(flat[token], self.up[expert[0]]))

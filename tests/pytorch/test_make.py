@@ -479,13 +479,13 @@ def test_a_config_within_another_is_the_one_of_model_py():
 
     from redco_new.pytorch.makers import Makers
 
-    text, sizes = SimpleNamespace(model_type="text", width=8), SimpleNamespace(width=8)
+    text, sizes = SimpleNamespace(model_type="text", width=8), {"width": 8}
     whole = SimpleNamespace(model_type="whole", text_config=text, sizes=sizes)
     instance = SimpleNamespace(arguments={"model": {"config": whole}})
     own = SimpleNamespace(path="model", rows=[(SimpleNamespace(instance=instance), "model")])
     makers = SimpleNamespace(_own=own)
     assert Makers._object(makers, "config", [text]) == "config"
-    assert Makers._object(makers, "config", [sizes]) == "config.sizes"
+    assert Makers._object(makers, "config", [sizes]) == "config"
 
 
 @pytest.mark.parametrize(

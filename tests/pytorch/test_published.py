@@ -16,10 +16,31 @@ from redco_runtime.nn.places import largest, smallest
 HERE = Path(__file__).parent
 
 
-def printed(name, **inputs):
+def printed(name, arguments=None, **inputs):
     from redco_new.pytorch.make import print_class
 
-    return print_class(find_reference("--model", f"nets_own.py:{name}", HERE), "", {}, Call(inputs))
+    reference = find_reference("--model", f"nets_own.py:{name}", HERE)
+    return print_class(reference, "", arguments or {}, Call(inputs))
+
+
+def test_numbers_of_dicts_are_fields_of_the_one_config():
+    arguments = {"cfg": {"width": 32, "ffn": {"width": 80, "class": 3}}, "head": {"width": 48}}
+    made = printed("Configured", arguments, x=Input((12,)))
+    values = {f.name: (f.value, f.argument) for f in made.fields if f.argument}
+    assert values.pop("width") == (32, "cfg.width")
+    assert values == {"head_width": (48, "head.width"), "ffn_width": (80, "cfg.ffn.width")}
+    assert "self.within = Within(config.width, config, " in made.source
+    assert "self.up = Linear(width, cfg.ffn_width, " in made.source
+    assert "self.head = Linear(config.width, config.head_width, " in made.source
+
+
+def test_a_config_json_has_the_fields_of_configs_within_it():
+    from redco_new.pytorch.printed import Field
+    from redco_new.pytorch.table import _config_keys
+
+    fields = [Field("width", "width", "int", 8, 8), Field("ffn_width", "ffn.width", "int", 9, 9)]
+    keys = _config_keys(fields, {"width": 8, "ffn": {"width": 9, "act": "silu"}})
+    assert keys == {"width": "config.width", "ffn": 'CONFIG["ffn"] | {"width": config.ffn_width}'}
 
 
 def test_a_number_that_follows_from_no_size_is_a_field():

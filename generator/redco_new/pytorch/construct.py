@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from redco_new.pytorch.draws import Draw, draws_of, record_draws
+from redco_new.pytorch.setting import members
 
 Size = int | float
 
@@ -41,8 +42,7 @@ class Instance:
                 sizes[name] = value
             elif isinstance(value, tuple | list):
                 sizes |= {f"{name}[{i}]": x for i, x in enumerate(value) if is_size(x)}
-            elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
-                sizes |= {f"{name}.{k}": x for k, x in vars(value).items() if is_size(x)}
+            sizes |= {f"{name}.{k}": x for k, x in members(value).items() if is_size(x)}
         return sizes
 
 

@@ -18,18 +18,21 @@ START, STARTS = "decoder_start_token_id", ("bos_token_id", "pad_token_id")
 def class_fields(
     settings: Sequence[Setting], small: Setting, names: Mapping[str, str]
 ) -> list[Field]:
-    """Return the numbers of the config: arguments of the class that the probes could change, or attributes of the one object among them.
+    """Return the numbers of the config: arguments of the class that the probes could change, and what those hold by name.
 
     names: of arguments that are called otherwise there
     """
     fields = list[Field]()
     sizes = [name for name in settings[0].names() if name[0] == "model"]
-    several = len({name[1] for name in sizes if len(name) > 2}) > 1
-    for name in sizes:
+    for name in sorted(
+        sizes, key=len
+    ):  # what is held by something has another name than what is not
         values = [setting.get(name) for setting in settings]
-        if len(name) < (3 if several else 4) and len(set(values)) > 1:
+        if len(set(values)) > 1:
             key = str(name[-1])
             field = f"model_{key}" if key in FLAGS else names.get(key, key)
+            if field in {f.name for f in fields}:
+                field = "_".join(map(str, name[-2:]))
             if field not in {f.name for f in fields}:
                 kind = type(values[0]).__name__
                 fields.append(Field(field, argument_of(name), kind, values[0], small.get(name)))

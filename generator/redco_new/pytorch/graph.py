@@ -187,6 +187,7 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
             continue
         name = operation(node)
         same = name in CASTS and node.meta["val"].dtype == node.args[0].meta["val"].dtype
+        same |= name == "squeeze" and _same_kind(node, node.args[0])
         if name in CHECKS:
             graph.erase_node(node)
         elif name == "copy" and _same_kind(node, node.args[1]):

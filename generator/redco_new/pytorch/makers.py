@@ -17,6 +17,7 @@ from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
+from redco_new.pytorch.setting import members
 from redco_new.pytorch.starts import Starts
 from redco_new.pytorch.ties import is_tied, tied_names
 from redco_new.pytorch.variables import within
@@ -231,10 +232,8 @@ class Makers(Starts):
             if value is values[0]:
                 return key
         for key, value in arguments.items():
-            for attribute, x in getattr(value, "__dict__", {}).items():
-                if x is values[0]:
-                    # model.py has one config, which has the numbers of those within it.
-                    return key if hasattr(x, "model_type") else f"{key}.{attribute}"
+            if any(x is values[0] for x in members(value).values()):
+                return key  # model.py has one config, which has the numbers of those within it
         if copied := [key for key, value in arguments.items() if _is_copy(values[0], value)]:
             return copied[0]
         raise refuse(self._own.path, f"its {name} is none of its arguments")
@@ -267,4 +266,4 @@ def _is_copy(one: Any, other: Any) -> bool:
 
 
 def _numbers(x: Any) -> dict[str, int | float]:
-    return {k: v for k, v in vars(x).items() if isinstance(v, int | float)}
+    return {k: v for k, v in members(x).items() if isinstance(v, int | float)}

@@ -202,7 +202,7 @@ class Search:
         # As much larger as another small size: either would say what the other does. And a text that becomes longer than
         # a chunk, or a window, has another program.
         return sorted(
-            values,
+            dict.fromkeys(values),
             key=lambda n: (self._as_much_larger(setting, names, n), self._turns(setting, names, n)),
         )
 
@@ -284,7 +284,7 @@ class Search:
             groups = [(name,), (name, *equal)] if apart else [(name, *equal), (name,)]
             if name[0] == "model":  # a width may have two names
                 groups += [(name, x) for x in same if x not in inputs and x not in grouped]
-            for group in groups:
+            for group in dict.fromkeys(groups):
                 if self._first(setting, group, self._values(setting, group, 1)) is not setting:
                     grouped |= set(group)
                     yield group

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ class Setting:
             return self.inputs[str(name[1])].shape[int(name[2])]
         value = self.arguments[str(name[1])]
         for key in name[2:]:
-            value = getattr(value, str(key))
+            value = value[key] if isinstance(value, Mapping) else getattr(value, str(key))
         return value
 
     def names(self) -> list[Name]:
@@ -82,16 +83,32 @@ def _replace(value: Any, keys: Name, new: Any) -> Any:
     if not keys:
         return new
     other, key = copy.copy(value), str(keys[0])
+    if isinstance(value, Mapping):
+        return {**value, key: _replace(value[key], keys[1:], new)}
     setattr(other, key, _replace(getattr(value, key), keys[1:], new))
     return other
 
 
 def _numbers(value: Any, depth: int = 0) -> Iterator[Name]:
-    """Yield where numbers are in an argument: (), an attribute of an object; those of a tuple stay as they are."""
-    if isinstance(value, bool) or depth > 1:
+    """Yield where numbers are in an argument: (), a key of a dict, an attribute of an object; those of a tuple, and of a dict of an object, stay as they are."""
+    if isinstance(value, bool) or depth > 2:
         return
     if isinstance(value, int | float):
         yield ()
-    elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
-        for key, item in vars(value).items():
+    for key, item in members(value).items():
+        if isinstance(value, Mapping) or not isinstance(item, Mapping):
             yield from ((key, *keys) for keys in _numbers(item, depth + 1))
+
+
+class Fixed(dict[str, Any]):
+    """A dict of an argument whose numbers stay as they are."""
+
+
+def members(value: Any) -> dict[str, Any]:
+    """Return what an argument holds by name: items of a dict, attributes of an object; {} of all else."""
+    held: Mapping[Any, Any] = {}
+    if isinstance(value, Mapping):
+        held = {} if isinstance(value, Fixed) else value
+    elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
+        held = vars(value)
+    return {key: x for key, x in held.items() if str(key).isidentifier() and not iskeyword(key)}

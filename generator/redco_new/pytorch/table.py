@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from redco_new.pytorch.printed import HubFacts, PrintedClass, Stored
+from redco_new.pytorch.printed import Field, HubFacts, PrintedClass, Stored
 from redco_new.render.python import print_data
 from redco_new.render.values import Code, Name, Plain, Text
 
@@ -46,7 +47,7 @@ class TableSource:
     within: tuple[Code, ...]
     prefix: Text
     hf: Plain
-    keys: Mapping[Text, Name]
+    keys: Mapping[Text, Code]
 
 
 def table_source(
@@ -64,7 +65,7 @@ def table_source(
     config = (f"from {package}.config import TINY",) if tiny else ()
     sharding = "APART, TINY_APART" if tiny else "APART"
     hub = printed.hub or HubFacts({}, "")
-    keys = {f.argument: f.name for f in printed.fields if f.argument in hub.config}
+    keys = _config_keys(printed.fields, hub.config)
     return TableSource(
         package=package,
         name=printed.name,
@@ -76,9 +77,21 @@ def table_source(
         imports=(*config, f"from {package}.sharding import {sharding}"),
         within=(f"WITHIN = {print_data(within)}{WHY}",) if within else (),
         prefix=hub.prefix,
-        hf={key: value for key, value in hub.config.items() if key not in keys},
+        hf={k: x for k, x in hub.config.items() if k not in keys or isinstance(x, dict)},
         keys=keys,
     )
+
+
+def _config_keys(fields: Iterable[Field], config: Mapping[str, Any]) -> dict[str, str]:
+    """Return keys of a config.json that have fields of config.py -> their values as Python, of a config within it those that do."""
+    keys, parts = dict[str, str](), dict[str, str]()
+    for field in fields:
+        key, _, inner = field.argument.partition(".")
+        if key in config and not inner:
+            keys[key] = f"config.{field.name}"
+        elif key in config and inner in config[key]:
+            parts[key] = parts.get(key, "") + f"{print_data(inner)}: config.{field.name}, "
+    return keys | {key: f"CONFIG[{print_data(key)}] | {{{x[:-2]}}}" for key, x in parts.items()}
 
 
 def _tensor(stored: Stored, others: Mapping[str, str]) -> str:

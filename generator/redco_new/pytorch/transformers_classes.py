@@ -18,6 +18,7 @@ from redco_new.pytorch.config_lists import without_implied
 from redco_new.pytorch.experts import compute_experts, record_fused
 from redco_new.pytorch.kinds import LABELS
 from redco_new.pytorch.printed import HubFacts
+from redco_new.pytorch.setting import Fixed
 from redco_new.pytorch.step_forms import by_steps
 
 NAME = "redco"  # of our attention, in their registry
@@ -234,20 +235,27 @@ def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_"
     }
     numbers[LABELS] = config.num_labels
-    return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | dict(arguments)
+    given = {k: Fixed(x) if isinstance(x, dict) else x for k, x in arguments.items()}
+    within = {k: x for k, x in vars(config).items() if k in given and hasattr(x, "model_type")}
+    return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | given | within
 
 
 def hub_facts(cls: Any, arguments: Mapping[str, Any]) -> HubFacts:
     """Return what config.json says of a class with these values, and what tensors are called."""
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
     document = without_implied(cls.config_class, config.to_dict())
-    plain = {
-        k: v for k, v in document.items() if k[0] != "_" and k not in LEFT_OUT and _is_plain(v)
-    }
+    plain = _own_keys(document)
     kind = {"model_type": config.model_type, "architectures": [cls.__name__]}
     return HubFacts(
         kind | plain | kind, f"{cls.base_model_prefix}." if cls.base_model_prefix else ""
     )
+
+
+def _own_keys(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a config.json says of the model, and the configs within it."""
+    own = {k: v for k, v in document.items() if k[0] != "_" and k not in LEFT_OUT}
+    configs = {k: _own_keys(v) for k, v in own.items() if isinstance(v, dict) and "model_type" in v}
+    return {k: v for k, v in (own | configs).items() if _is_plain(v)}
 
 
 def _is_plain(value: Any) -> bool:

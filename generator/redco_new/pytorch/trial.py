@@ -78,18 +78,24 @@ class Trial:
         return {path: len(part) for path, part in parts if isinstance(part, nn.ModuleList)}
 
     def _calls(self, instance: Instance, setting: Setting) -> list[str]:
-        """Return what a call of the class calls, one after the other: its parts, and what its author has of torch; [] where it cannot be called.
+        """Return what a call of the class calls, one after the other: its parts, and what its author has of torch."""
+        device, every = self._way
+        call = partial(self._call_on, device, instance, setting)
+        return (compute_all_rows(call) or []) if every else call()
 
-        Its own new tensors lie on one device or the other where it says none.
-        """
+    @cached_property
+    def _way(self) -> tuple[str, bool]:
+        """How the class of the user's sizes can be called: where its own new tensors lie that say no device, and whether all rows are computed of those that masks select."""
         for device in ("cpu", "meta"):
-            call = partial(self._call_on, device, instance, setting)
+            call = partial(self._call_on, device, self._instance, self.base)
             try:
-                return call()
+                call()
             except Exception:  # whatever the user's own code raises
-                if calls := compute_all_rows(call):
-                    return calls
-        return []
+                if compute_all_rows(call):
+                    return device, True
+            else:
+                return device, False
+        return "meta", False
 
     def _call_on(self, device: str, instance: Instance, setting: Setting) -> list[str]:
         """Return what a call calls, whose new arrays lie on a device."""

@@ -110,18 +110,13 @@ class Classes:
         return read
 
     def _parted_by(self, path: str, values: Sequence[Hashable]) -> Mapping[str, Hashable]:
-        """Return marks of the instances of a class by a number that follows from no size, and is the same in all probes of each; {} where it parts none.
+        """Return marks of the instances of a class by a number that follows from no size of all of them; {} where it parts none.
 
         values: of the number, for each probe of each instance
         """
         paths, count = self.groups[self.key(path)], len(self.probes)
-        rows = [{*values[i : i + count]} for i in range(0, len(values), count)]
-        kinds = {x for row in rows for x in row}
-        if (
-            len(rows) < len(paths)
-            or any(len(row) > 1 for row in rows)
-            or not 1 < len(kinds) <= KINDS
-        ):
+        rows = [tuple(values[i : i + count]) for i in range(0, len(values), count)]
+        if len(rows) < len(paths) or not 1 < len({*rows}) <= KINDS:
             return {}
         marks = {
             x: (self.structures.marks.get(x), *row) for x, row in zip(paths, rows, strict=True)

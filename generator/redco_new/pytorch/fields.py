@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from redco_new.own.source import FLAGS
@@ -10,6 +11,7 @@ from redco_new.pytorch.kinds import IMAGES, LABELS, PAIRS, PIXELS, Kind
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.setting import Name, Setting
+from redco_new.pytorch.sizes import Atom
 
 # What begins a target, and what does where that is not said.
 START, STARTS = "decoder_start_token_id", ("bos_token_id", "pad_token_id")
@@ -24,9 +26,8 @@ def class_fields(
     """
     fields = list[Field]()
     sizes = [name for name in settings[0].names() if name[0] == "model"]
-    for name in sorted(
-        sizes, key=len
-    ):  # what is held by something has another name than what is not
+    # Of two of one name the outer has it, and the inner that of what holds it before its own.
+    for name in sorted(sizes, key=len):
         values = [setting.get(name) for setting in settings]
         if len(set(values)) > 1:
             key = str(name[-1])
@@ -47,6 +48,23 @@ def argument_of(name: Name) -> str:
 def value_of(field: Field, setting: Setting) -> Any:
     """Return the value of a field that is an argument, in a setting."""
     return setting.get(("model", *field.argument.split(".")))
+
+
+def of_fields(atoms: Sequence[Atom], probes: Sequence[Mapping[str, Any]]) -> list[Atom]:
+    """Return numbers of arguments, those of an object as model.py's one config has them, which is handed on in its place.
+
+    probes: the fields of the config in each
+    """
+    values = {x: tuple(probe[x] for probe in probes) for x in probes[0]}
+    fields = [Atom(x.removeprefix("config."), row) for x, row in values.items()]
+    own, objects = list[Atom](), [x.text.partition(".")[0] for x in atoms if "." in x.text]
+    for atom in atoms:
+        argument, _, key = atom.text.partition(".")
+        same = [x for x in fields if x.values == atom.values and f"_{x.text}".endswith(f"_{key}")]
+        same.sort(key=lambda x: len(x.text))  # its own name before that with what holds it
+        own += [replace(x, text=f"{argument}.{x.text}") for x in same[:1]] if key else [atom]
+    more = [replace(x, text=f"{name}.{x.text}") for name in objects[:1] for x in fields]
+    return own + [x for x in more if x not in own]
 
 
 def asked_fields(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import fx
 from redco_new.pytorch.body import Body
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.expressions import parse
+from redco_new.pytorch.fields import of_fields
 from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.inputs import name_inputs, order_of_inputs
 from redco_new.pytorch.kind_methods import KindMethods
@@ -122,7 +122,7 @@ class OneClass:
         ]
         names = [name for name in rows[0] if all(name in row for row in rows)]
         atoms = [Atom(name, tuple(row[name] for row in rows)) for name in names]
-        return _of_fields(atoms, [probe.sizes for probe, _ in self.rows]) if self.path else atoms
+        return of_fields(atoms, [probe.sizes for probe, _ in self.rows]) if self.path else atoms
 
     def _call_atoms(self) -> list[Atom]:
         """Return the numbers that __call__ can have of self: the author's attributes, then arguments."""
@@ -275,22 +275,6 @@ class OneClass:
                 is_argument = name in self.names
                 lines.append(f"self.{name} = {name if is_argument else text}")
         return lines + self.makers.lines() + [f"self.{k} = {v}" for k, v in self.drops.items()]
-
-
-def _of_fields(atoms: Sequence[Atom], probes: Sequence[Mapping[str, Any]]) -> list[Atom]:
-    """Return numbers of arguments, those of an object as model.py's one config has them, which is handed on in its place.
-
-    probes: the fields of the config in each
-    """
-    fields = [Atom(x, tuple(probe[x] for probe in probes)) for x in probes[0]]
-    fields = [replace(x, text=x.text.removeprefix("config.")) for x in fields]
-    of_objects, objects = list[Atom](), [x.text.partition(".")[0] for x in atoms if "." in x.text]
-    for atom in atoms:
-        argument, _, key = atom.text.partition(".")
-        ends = [x for x in fields if f"_{x.text}".endswith(f"_{key}") and x.values == atom.values]
-        of_objects += [replace(x, text=f"{argument}.{x.text}") for x in ends[:1]] if key else [atom]
-    more = [replace(x, text=f"{name}.{x.text}") for name in objects[:1] for x in fields]
-    return of_objects + [x for x in more if x not in of_objects]
 
 
 def _reads(text: str, name: str) -> bool:

@@ -29,7 +29,7 @@ def over_layers(
     A loop copies what its layers save into one array for all of them, and their parameters and gradients
     out of and into such: on an H100 a step of llama 1B takes 287 ms, written out 270. It takes less memory where
     layers compute much again, and where fsdp sends experts (Mixtral 8x7B on 32 H100: 52.2 GB, written out 66.5).
-    Scores with a cap are no GPU kernel's: XLA's own are so many that gemma2 9b compiles in 145 s, in a loop in 33.
+    Scores with a cap are no GPU kernel's: XLA's own are so many that gemma2 9b compiles in 145 s, in a loop in 37.
     """
 
     def decorate(layer: Run) -> Run:

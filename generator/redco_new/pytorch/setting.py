@@ -106,9 +106,9 @@ class Fixed(dict[str, Any]):
 
 def members(value: Any) -> dict[str, Any]:
     """Return what an argument holds by name: items of a dict, attributes of an object; {} of all else."""
-    held: Mapping[Any, Any] = {}
+    items: Mapping[Any, Any] = {}
     if isinstance(value, Mapping):
-        held = {} if isinstance(value, Fixed) else value
+        items = {} if isinstance(value, Fixed) else value
     elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
-        held = vars(value)
-    return {key: x for key, x in held.items() if str(key).isidentifier() and not iskeyword(key)}
+        items = vars(value)
+    return {key: x for key, x in items.items() if str(key).isidentifier() and not iskeyword(key)}

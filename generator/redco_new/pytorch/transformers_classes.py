@@ -235,9 +235,9 @@ def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_"
     }
     numbers[LABELS] = config.num_labels
-    given = {k: Fixed(x) if isinstance(x, dict) else x for k, x in arguments.items()}
-    within = {k: x for k, x in vars(config).items() if k in given and hasattr(x, "model_type")}
-    return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | given | within
+    own = {k: Fixed(x) if isinstance(x, dict) else x for k, x in arguments.items()}
+    within = {k: x for k, x in vars(config).items() if k in own and hasattr(x, "model_type")}
+    return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | own | within
 
 
 def hub_facts(cls: Any, arguments: Mapping[str, Any]) -> HubFacts:

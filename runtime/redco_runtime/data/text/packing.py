@@ -76,9 +76,10 @@ def hold_out(pieces: Pieces, share: float, shard: int) -> np.ndarray:
 
     shard: its number, so that places are others in each.
     """
-    count = len(np.unique(pieces.stretches))
+    count = int(pieces.stretches[-1]) + 1 if len(pieces.stretches) else 0
     chosen = max(1, round(share * count)) if share and count > 1 else 0
-    return (permute(np.arange(count), count, shard, 0) < chosen)[pieces.stretches]
+    places = permute(np.arange(count), count, shard, 0) if count else np.zeros(0, np.int64)
+    return (places < chosen)[pieces.stretches]
 
 
 def best_fit(lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

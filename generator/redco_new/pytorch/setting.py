@@ -82,9 +82,10 @@ class Setting:
 def _replace(value: Any, keys: Name, new: Any) -> Any:
     if not keys:
         return new
-    other, key = copy.copy(value), str(keys[0])
+    key = str(keys[0])
     if isinstance(value, Mapping):
         return {**value, key: _replace(value[key], keys[1:], new)}
+    other = copy.copy(value)
     setattr(other, key, _replace(getattr(value, key), keys[1:], new))
     return other
 

@@ -63,7 +63,7 @@ class Trial:
                 if _parts(instance) != self._parts:
                     return "parts"
                 calls = self._calls(instance, setting)
-                return ("same" if calls == self._base_calls else "calls") if calls else ""
+                return ("same" if calls == self._base_way[2] else "calls") if calls else ""
         except Exception:  # whatever the user's own code raises
             return ""
 
@@ -79,23 +79,24 @@ class Trial:
 
     def _calls(self, instance: Instance, setting: Setting) -> list[str]:
         """Return what a call of the class calls, one after the other: its parts, and what its author has of torch."""
-        device, every = self._way
+        device, every, _ = self._base_way
         call = partial(self._call_on, device, instance, setting)
         return (compute_all_rows(call) or []) if every else call()
 
     @cached_property
-    def _way(self) -> tuple[str, bool]:
-        """How the class of the user's sizes can be called: where its own new tensors lie that say no device, and whether all rows are computed of those that masks select."""
+    def _base_way(self) -> tuple[str, bool, list[str]]:
+        """How the class of the user's sizes can be called, and what it calls then.
+
+        Where its own new tensors lie that say no device, and whether all rows are computed of those that masks select.
+        """
         for device in ("cpu", "meta"):
             call = partial(self._call_on, device, self._instance, self.base)
             try:
-                call()
+                return device, False, call()
             except Exception:  # whatever the user's own code raises
-                if compute_all_rows(call):
-                    return device, True
-            else:
-                return device, False
-        return "meta", False
+                if calls := compute_all_rows(call):
+                    return device, True, calls
+        return "meta", False, []
 
     def _call_on(self, device: str, instance: Instance, setting: Setting) -> list[str]:
         """Return what a call calls, whose new arrays lie on a device."""
@@ -116,10 +117,6 @@ class Trial:
     @cached_property
     def _parts(self) -> list[Any]:
         return _parts(self._instance)
-
-    @cached_property
-    def _base_calls(self) -> list[str]:
-        return self._calls(self._instance, self.base)
 
 
 def _parts(instance: Instance) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from torch import fx
@@ -61,9 +62,12 @@ def _is_of_layer(node: fx.Node) -> bool:
 
 
 def _table(operations: set[OpOverload]) -> dict[OpOverload, Callable[..., Any]]:
-    every = default_decompositions()
+    every = _every()
     return {
         operation: every[operation] if operation in every else decomposition_table[operation]
         for operation in operations
         if operation in every or operation in decomposition_table
     }
+
+
+_every = cache(default_decompositions)  # which is made anew each time it is asked for

@@ -45,7 +45,7 @@ class _Recorder(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function; record what it fills. What has no values is not filled: drawing takes a tenth of a millisecond a call there."""
         name = getattr(func, "__name__", "")
-        filled = args[0] if name in FILLS and args else None
+        filled = (args[0] if args else (kwargs or {}).get("tensor")) if name in FILLS else None
         without = isinstance(filled, torch.Tensor) and filled.is_meta
         result = filled if without else func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):

@@ -25,7 +25,15 @@ from pathlib import Path
 
 # What train.py of every project and redco import, of other people's.
 PACKAGES = ("jax", "flax.linen", "flax.nnx", "optax", "orbax.checkpoint", "transformers")
-PACKAGES += ("black", "copier", "libcst.metadata", "tomlkit", "typer.rich_utils", "yaml")
+PACKAGES += (
+    "transformers.models",
+    "black",
+    "copier",
+    "libcst.metadata",
+    "tomlkit",
+    "typer.rich_utils",
+    "yaml",
+)
 SCRIPTS = {"redco": "redco_main", "redco-new": "new_main"}  # of redco_new.cli
 READ = re.compile("(JAX|HF|TRANSFORMERS|TF|PYTHON|LD|OMP|XDG)_?|HOME$")  # variables, by these
 BEGINS = re.compile(
@@ -125,7 +133,7 @@ def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err
         os.close(place)
     os.environ.clear()
     os.environ.update(env)
-    gc.unfreeze()
+    # What was imported stays frozen: at its end Python would look through all of it, for half a second.
     sys.orig_argv = [sys.executable, *arguments]
     if arguments[0] in SCRIPTS:
         sys.argv, sys.path[0] = arguments, str(Path(sys.executable).parent)

@@ -27,76 +27,82 @@ from many.runtime.step.sweep import Sweep, rows_of
 from many.sharding import AXES
 
 use_virtual_devices(2)
-changes, numbers, micro_batches, dropout = map(json.loads, sys.argv[1:])
-rank = max(changes["ranks"], default=4)
 
-def sized(config, **train):
-    train = replace(config.train, steps=3, batch_size=4, micro_batches=micro_batches, **train)
-    data = replace(config.data, sequence_length=64)
-    lora = replace(config.lora, lora_rank=rank, lora_dropout=dropout)
-    model = replace(config.model, num_layers=1)
-    return replace(config, model=model, data=data, train=train, lora=lora)
+def compare(changes, numbers, micro_batches, dropout):
+    rank = max(changes["ranks"], default=4)
 
-def taken(steps, state):
-    losses = []
-    for batch in TrainBatches(examples, pipeline, sweep.train, start=0, sharding=steps.batch):
-        state, values = steps.train(state, batch)
-        losses.append({name: float(x) for name, x in values.items()})
-    return flatten(jax.device_get(state.params)), losses
+    def sized(config, **train):
+        train = replace(config.train, steps=3, batch_size=4, micro_batches=micro_batches, **train)
+        data = replace(config.data, sequence_length=64)
+        lora = replace(config.lora, lora_rank=rank, lora_dropout=dropout)
+        model = replace(config.model, num_layers=1)
+        return replace(config, model=model, data=data, train=train, lora=lora)
 
-sweep = sized(replace(of_all.TINY, sweep=Sweep(**{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})))
-examples = [*islice(pipeline.examples(sweep)[0], 12)]
-with jax.set_mesh(make_mesh(AXES)):
-    steps = every.build(sweep)
-    state = steps.init(jax.random.key(0))
-    frozen = jax.device_get(state.frozen)
-    params, losses = taken(steps, state)
-    for row in (rows_of(sweep)[n] for n in numbers):
-        own = sized(of_one.TINY, seed=row.seed)
-        rule = replace(own.optimizer, learning_rate=row.learning_rate)
-        own = replace(own, optimizer=rule, lora=replace(own.lora, lora_rank=row.rank))
-        steps = one.build(own)
-        state = steps.init(jax.random.key(row.seed))
-        state = replace(state, frozen=jax.device_put(frozen, jax.tree.map(lambda x: x.sharding, steps.state.frozen)))
-        alone, other = taken(steps, state)
-        far = [abs(a["loss"] - b[f"adapter_{row.number}/loss"]) for a, b in zip(other, losses)]
-        for path, x in alone.items():
-            stacked = params[path][row.number].copy()
-            part = tuple(map(slice, x.shape))
-            far.append(float(np.abs(stacked[part] - x).max()))
-            stacked[part] = 0
-            assert not stacked.any(), f"what fills {path} up is not zero"
-        print(json.dumps([max(far), other[0]["loss"] - other[-1]["loss"]]))
+    def taken(steps, state):
+        losses = []
+        for batch in TrainBatches(examples, pipeline, sweep.train, start=0, sharding=steps.batch):
+            state, values = steps.train(state, batch)
+            losses.append({name: float(x) for name, x in values.items()})
+        return flatten(jax.device_get(state.params)), losses
+
+    sweep = sized(replace(of_all.TINY, sweep=Sweep(**{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})))
+    examples = [*islice(pipeline.examples(sweep)[0], 12)]
+    with jax.set_mesh(make_mesh(AXES)):
+        steps = every.build(sweep)
+        state = steps.init(jax.random.key(0))
+        frozen = jax.device_get(state.frozen)
+        params, losses = taken(steps, state)
+        for row in (rows_of(sweep)[n] for n in numbers):
+            own = sized(of_one.TINY, seed=row.seed)
+            rule = replace(own.optimizer, learning_rate=row.learning_rate)
+            own = replace(own, optimizer=rule, lora=replace(own.lora, lora_rank=row.rank))
+            steps = one.build(own)
+            state = steps.init(jax.random.key(row.seed))
+            state = replace(state, frozen=jax.device_put(frozen, jax.tree.map(lambda x: x.sharding, steps.state.frozen)))
+            alone, other = taken(steps, state)
+            far = [abs(a["loss"] - b[f"adapter_{row.number}/loss"]) for a, b in zip(other, losses)]
+            for path, x in alone.items():
+                stacked = params[path][row.number].copy()
+                part = tuple(map(slice, x.shape))
+                far.append(float(np.abs(stacked[part] - x).max()))
+                stacked[part] = 0
+                assert not stacked.any(), f"what fills {path} up is not zero"
+            print(json.dumps([max(far), other[0]["loss"] - other[-1]["loss"]]))
+
+for case in json.loads(sys.argv[1]):
+    compare(*case)
 """
 ALL = {"learning_rates": [1e-3, 1e-2], "seeds": [0, 3], "ranks": [2, 4]}
 SAME_RANK = {"learning_rates": [1e-3, 3e-3], "seeds": [], "ranks": []}
+ONE = {"learning_rates": [], "seeds": [], "ranks": []}
+# Of a project: (its sweep, the adapters that are compared, micro-batches, dropout).
 CASES = {
-    "rates, seeds and ranks, dropout": ("", ALL, (2, 7), 2, 0.1),
-    "side by side": ("", SAME_RANK | {"adapters_at_once": 2}, (1,), 1, 0.0),
-    "of one": ("", {"learning_rates": [], "seeds": [], "ranks": []}, (0,), 1, 0.0),
-    "dora": (",dora=true", ALL, (2,), 1, 0.0),
-    "a base in 4 bits": (",base=nf4", ALL, (2,), 1, 0.0),
+    "": [
+        (ALL, (2, 7), 2, 0.1),
+        (SAME_RANK | {"adapters_at_once": 2}, (1,), 1, 0.0),
+        (ONE, (0,), 1, 0.0),
+    ],
+    ",dora=true": [(ALL, (2,), 1, 0.0)],
+    ",base=nf4": [(ALL, (2,), 1, 0.0)],
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_each_adapter_takes_the_steps_of_its_own_run(name, tmp_path):
+@pytest.mark.parametrize("further", CASES)
+def test_each_adapter_takes_the_steps_of_its_own_run(further, tmp_path):
     """To 1e-6, after three steps whose updates are a thousand times that and more."""
-    further, *arguments = CASES[name]
     for folder, lora in (("many", "rank=4,sweep=2"), ("alone", "rank=4")):
         flags = {"recipe": "sft", "mesh": "data=2", "lora": lora + further}
         create_project(Request.from_flags(folder, "llama", **flags), tmp_path)
     (tmp_path / "steps.py").write_text(STEPS)
-    words = " ".join(shlex.quote(json.dumps(one)) for one in arguments)
     code, out, err = run(
-        f"{sys.executable} steps.py {words}",
+        f"{sys.executable} steps.py {shlex.quote(json.dumps(CASES[further]))}",
         tmp_path,
         PYTHONPATH=f"{tmp_path / 'many'}:{tmp_path / 'alone'}",
     )
     assert code == 0, err
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("[")]
-    assert len(lines) == len(arguments[1])
+    assert len(lines) == sum(len(numbers) for _, numbers, *_ in CASES[further])
     for far, fell in lines:
         assert far <= 1e-6 and fell > 1e-3
 

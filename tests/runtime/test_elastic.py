@@ -23,18 +23,20 @@ elastic.BEAT, elastic.SETTLE, launch.PAUSES, launch.LEAST = 0.05, 0.5, (0.05,), 
 launch.main()
 """
 NEEDS = Needs({"data": 4, "fsdp": 1}, ["data"], 16, 1, True, {}, {}, 0, 0)
-# Writes who it is and what it is given, and ends when it is told to, as all others of its attempt do.
+# Writes who it is, what a step needs, and what it is given, and ends when it is told to, as all others of its attempt
+# do: it has no need of JAX.
 PROGRAM = f"""
 import os, signal, sys
 stops = []
 signal.signal(signal.SIGTERM, lambda *_: stops.append(1))
 import time
 from pathlib import Path
-from redco_runtime.cluster.fewer import Needs
 folder = Path(sys.argv[sys.argv.index("--workdir") + 1])
 index, count = (os.environ["REDCO_PROCESS_" + x] for x in ("INDEX", "COUNT"))
 if path := os.environ.get("REDCO_NEEDS"):
-    {NEEDS!r}.save(Path(path))
+    part = Path(f"{{path}}.{{index}}")
+    part.write_text({json.dumps(asdict(NEEDS))!r})
+    part.replace(path)
 mine = folder / f"{{count}} {{index}} {{' '.join(sys.argv[3:])}} {{os.getppid()}}"
 mine.touch()
 while True:

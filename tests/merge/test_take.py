@@ -122,9 +122,16 @@ def test_renamed_by_the_user_and_rewritten_by_the_template(last):
     assert squeezed(taken(ours, "mine", theirs, removes=True)) == "N = 1"
 
 
-def test_renamed_by_the_user():
-    ours = BASE.replace("loss", "mine").replace("N = 1", "N = 2")
-    assert taken(ours, "mine") == TAKEN.replace("loss", "mine")
+@pytest.mark.parametrize("lines", [0, 100])
+def test_renamed_by_the_user(lines):
+    """However long it is: words that stand in it often are words too."""
+
+    def longer(text, more):
+        new = "".join(f"    x = x + {i}{more}\n" for i in range(lines))
+        return text.replace("    a = 1\n", f"    a = 1\n{new}")
+
+    ours = longer(BASE, ".5").replace("loss", "mine").replace("N = 1", "N = 2")
+    assert taken(ours, "mine", longer(THEIRS, "")) == longer(TAKEN, "").replace("loss", "mine")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,46 @@ def prefetch_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
+class History(list):
+    """Examples with a history: of each step that is done."""
+
+    def resume(self, start, position):
+        self.begin = start, position
+
+    def history(self, step):
+        return {"steps": step}
+
+
+def test_the_position_is_the_history_after_the_batches_that_were_taken(sharding):
+    examples = History(EXAMPLES)
+    batches = train(sharding, examples, start=2)
+    assert examples.begin == (2, None)
+    batches.peek()  # which takes none
+    for done in (3, 4, 5):
+        next(batches)
+        assert batches.position == {"steps": done}
+
+
+class Streamed:
+    """Examples that are read from places on."""
+
+    def begin(self, seed, batch_size, places):
+        self.begun = seed, batch_size, places
+
+    def take(self, step, positions):
+        self.position = [[step, len(positions)]]
+        return [EXAMPLES[i] for i in positions]
+
+
+def test_the_position_is_the_places_that_were_read_up_to(sharding):
+    examples = Streamed()
+    batches = train(sharding, examples)
+    assert examples.begun == (1, 4, None)
+    for step in range(5):
+        assert next(batches)["id"].tolist() == [0, 1, 2, 3]
+        assert batches.position == {"places": [[step, 4]]}
+
+
 @pytest.mark.parametrize("batch_size, size", [(4, 10), (8, 3), (1, 7), (5, 5), (7, 1)])
 def test_rows_are_whole_epochs_laid_end_to_end(batch_size, size):
     batches = [example_indices(3, step, batch_size, size) for step in range(3 * size)]

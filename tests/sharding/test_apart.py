@@ -170,6 +170,22 @@ def test_every_second_of_parts_is_that_of_the_whole():
     assert found.tolist() == [[0, 2, 4]]
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (3, 1)])
+def test_parts_of_one_element_are_what_an_array_is_unstacked_to(sizes):
+    whole = jnp.arange(5.0 * sum(sizes)).reshape(5, -1)
+    stored = {"in": tuple(jnp.split(whole, [sizes[0]], axis=1))}
+    form = Fused({"in": (1, sizes)}, dict.fromkeys(("in/0", "in/1"), P("fsdp", "model")))
+
+    def forward(params, x):
+        return jnp.unstack(x @ params["in"], axis=1)
+
+    x = jnp.eye(5)
+    found = run_apart(forward, stored, x, form=form)
+    np.testing.assert_array_equal(jnp.stack(found, axis=1), whole)
+    program = str(jax.make_jaxpr(functools.partial(run_apart, forward, form=form))(stored, x))
+    assert ("concatenate" in program) is (sizes != (1, 1))  # of parts, where these are not whole
+
+
 def convolved(image, kernel, groups):
     numbers = ("NWC", "WIO", "NWC")
     return jax.lax.conv_general_dilated(

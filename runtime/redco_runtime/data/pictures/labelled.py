@@ -209,9 +209,9 @@ def _names_of_rows(labels: Sequence[Any]) -> list[str]:
     if texts and numbers:
         both = f"{sorted(texts)[0]!r} and {numbers[0]}"
         raise UserError(f"--image-data: its labels are texts and numbers, {both}: give one kind")
-    if texts or not numbers:
-        return sorted(texts)
-    return [str(number) for number in range(max(numbers) + 1)]
+    if numbers:
+        return [str(number) for number in range(max(numbers) + 1)]
+    return sorted(texts)
 
 
 def _say(names: Sequence[str], labels: Sequence[int]) -> None:

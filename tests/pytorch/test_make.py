@@ -72,6 +72,7 @@ def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
 
     from redco_new.pytorch.probe import Search
     from redco_new.pytorch.setting import Setting
+    from redco_new.pytorch.trial import Trial
 
     def make(sizes):
         made.append(sizes["layers"])
@@ -80,7 +81,7 @@ def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
     made, base = [], Setting({"layers": 2}, {"input": Input((8,))})
     search = Search(make, Call(base.inputs), base)
     search.other(base, 1)
-    assert len(set(made)) == 2 and search.lengths() == {}
+    assert len(set(made)) == 2 and Trial(make, search.call, base).lengths() == {}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
 from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
-from redco_new.pytorch.periods import Order, in_periods, new_path, order_of
+from redco_new.pytorch.periods import FEW, Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Sizes
@@ -40,7 +40,6 @@ from redco_new.pytorch.transformers_classes import MASK, is_transformers
 from redco_new.render.execute import load_text
 
 Made = tuple[Instance, Traced]
-FEW = 2  # layers of the model that the gate compares, where they are stacked
 # Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
 KEEP = "self.config = config"
 REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
@@ -187,8 +186,8 @@ def _draft_of(
     for size, paths in lengths.items():
         if not few[size] or not paths <= classes.stacked:
             continue  # it has no field: its parts are written out
-        small, shorter = small.set((size,), few[size]), shorter | paths
-        value = sizes.settings[0].get(size)
+        small, shorter = small.of_layers(size, few[size]), shorter | paths
+        value = way.layers.get(size, sizes.settings[0].get(size))
         fields.append(Field(str(size[-1]), argument_of(size), "int", value, few[size]))
     if any(
         FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
@@ -210,7 +209,7 @@ def _draft_of(
             whole.init.insert(0, KEEP)
     of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
     fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
-    orders = (replace(x, times=FEW) if x.path in shorter else x for x in base[1].orders)
+    orders = (x.few if x.path in shorter else x for x in base[1].orders)
     return Draft(classes, whole, fields, small, reference, of_recipes, tuple(orders))
 
 
@@ -222,15 +221,15 @@ def _few_layers(
     if not orders:
         return FEW
     order = orders[0]
-    few = order.before + FEW * order.length
     if len(orders) < len(paths) or len(orders) > 1 or order.after:
         return 0
+    if small.get(size) == order.least:
+        return order.least
     try:
-        _, traced = trace_way(way, small.set((size,), few), dtype)
+        _, traced = trace_way(way, small.of_layers(size, order.least), dtype)
     except RedcoError:
         return 0
-    wanted = replace(order, times=FEW)
-    return few if wanted in traced.orders else 0
+    return order.least if order.few in traced.orders else 0
 
 
 def _count(traced: Traced, path: str, layers: str) -> Count:
@@ -246,6 +245,11 @@ def _is_read(field: str, text: str) -> bool:
 def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
     """Return a class as a setting makes it, and its program. Raises RedcoError where it has none."""
     instance = construct(lambda: way.make(setting.arguments), dtype=dtype)
+    if way.drawn_by_layers:
+        for size, count in way.layers.items():
+            setting = setting.of_layers(size, count)
+        drawn = construct(lambda: way.make(setting.arguments)).draws
+        instance = replace(instance, draws={name: drawn[name] for name in instance.draws})
     traced = trace(instance.module, setting.arrays(way.call, dtype))
     return in_periods(*part_again(instance, traced))
 

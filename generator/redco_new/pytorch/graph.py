@@ -56,7 +56,7 @@ class Traced:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Keep what PyTorch logs, warns of and prints, its graph too, off the terminal: what is wrong is raised."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -71,7 +71,7 @@ def _silence() -> Iterator[None]:
 def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     """Return the program of a call by keywords. Raises RedcoError, with the class's line, where it has none."""
     try:
-        with _silence(), numbers_as_steps():
+        with silence(), numbers_as_steps():
             exported, all_rows = export(module, inputs)
             say_stops(exported)
             exported = decompose(exported.run_decompositions({}))

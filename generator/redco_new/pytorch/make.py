@@ -20,6 +20,7 @@ from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
+from redco_new.pytorch.depth import with_few_layers
 from redco_new.pytorch.draft import Draft, FindSizes, Made, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
@@ -74,10 +75,11 @@ def print_class(
             continue
         if not headless and time.process_time() - start > PATIENCE:
             break
-        sizes = cache(partial(find_sizes, way.make, way.call, subject.arguments))
+        way, setting = with_few_layers(way, Setting(subject.arguments, way.call.inputs))
+        sizes = cache(partial(find_sizes, way.make, way.call, setting.arguments))
         for dtype in (COMPUTE, torch.float32):
             try:
-                base = trace_way(way, Setting(subject.arguments, way.call.inputs), dtype)
+                base = trace_way(way, setting, dtype)
                 graphs = {path: str(graph) for path, graph in base[1].graphs.items()}
                 program = dtype, way.texts, graphs
                 if program in programs:  # as of a class that has no attention

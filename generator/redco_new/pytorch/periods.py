@@ -22,6 +22,8 @@ from redco_new.pytorch.layers import may_stack
 from redco_new.pytorch.structures import Structures
 from redco_new.pytorch.ties import tied_names
 
+FEW = 2  # periods of layers that stand for all
+
 
 @dataclass(frozen=True)
 class Order:
@@ -35,6 +37,16 @@ class Order:
     length: int
     times: int
     after: int
+
+    @property
+    def few(self) -> Order:
+        """The same, of so few periods that fewer would be others: what stands before them may be periods too."""
+        return replace(self, times=max(FEW, (self.before - 1) // self.length + 2))
+
+    @property
+    def least(self) -> int:
+        """How many layers there are in it that are not after the few periods."""
+        return self.before + self.few.times * self.length
 
     def place(self, number: int) -> str:
         """Return the path of what was the layer `number` of the list."""

@@ -51,9 +51,11 @@ def find_sizes(
     together: arguments that are as large as dims of inputs change with these, also where they can be other ones.
     """
     search = Search(make, call, Setting(arguments, call.inputs), least, by_twos, fixed, together)
+    lengths = Trial(make, call, search.base).lengths()
+    search.structural |= {(name,) for name in lengths}
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
-    return Sizes(settings + [small] * (small != search.base), small, search.lengths())
+    return Sizes(settings + [small] * (small != search.base), small, lengths)
 
 
 @dataclass
@@ -139,7 +141,7 @@ class Search:
         """Return a setting in which sizes that a class takes no other value of are so many times larger two by two: a width, and heads or their size."""
         pairs = combinations([x for x in setting.names() if self._stays(setting, x)], 2)
         for pair in sorted(pairs, key=lambda pair: pair in self.paired):  # others each time
-            others = {setting.get(x) for x in setting.names() if x not in pair}
+            others = self._others(setting, pair)
             for times in (2, 3):
                 values = [times * self.base.get(x) for x in pair]
                 if others & {*values} or not all(self._stays(setting, x) for x in pair):
@@ -153,32 +155,23 @@ class Search:
                     break
         return setting
 
+    def _others(self, setting: Setting, names: tuple[Name, ...]) -> set[Any]:
+        """Return the values of other sizes, but of those that say how many parts there are: no number is said by these."""
+        others = [x for x in setting.names() if x not in names and (x,) not in self.structural]
+        return {setting.get(name) for name in others}
+
     def _stays(self, setting: Setting, name: Name) -> bool:
         """Return whether a size of the class is as the user's, and may be another."""
-        value, structural = setting.get(name), any(name in names for names in self.structural)
-        count = type(value) is int and value > 1 and not structural
+        value = setting.get(name)
+        count = type(value) is int and value > 1 and (name,) not in self.structural
         return count and name[0] == "model" and not self.fixed and value == self.base.get(name)
-
-    def lengths(self) -> dict[Name, set[str]]:
-        """Return the arguments that say how many parts lists have: name -> paths of those lists."""
-        names = {n for group in self.structural for n in group if type(self.base.get(n)) is int}
-        lists: dict[Name, set[str]] = {}
-        before = self._trial.lists(self.base)
-        for name in sorted(names, key=str):
-            value = self.base.get(name)
-            if not (after := self._trial.lists(self.base.set((name,), value + 1))):
-                continue
-            changed = {path for path in before if after.get(path) != before[path]}
-            if changed and all((before[p], after.get(p)) == (value, value + 1) for p in changed):
-                lists[name] = changed
-        return lists
 
     def _values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
         """Return other values of a size, but those that another size has."""
         value = setting.get(names[0])
         if isinstance(value, float) and not value:
             return []  # what is switched off, as dropout and noise, is not printed
-        others = {setting.get(name) for name in setting.names() if name not in names}
+        others = self._others(setting, names)
         if isinstance(value, float):  # several rates may be one number, and are several fields
             more = [
                 value * (1 + number / 4 + n / 16) if value else (number + n / 4) / 8
@@ -283,7 +276,8 @@ class Search:
             apart = name[0] == "model" and not self.together
             groups = [(name,), (name, *equal)] if apart else [(name, *equal), (name,)]
             if name[0] == "model":  # a width may have two names
-                groups += [(name, x) for x in same if x not in inputs and x not in grouped]
+                single = [x for x in same if x not in inputs and (x,) not in self.structural]
+                groups += [(name, x) for x in single if x not in grouped]
             for group in dict.fromkeys(groups):
                 if self._first(setting, group, self._values(setting, group, 1)) is not setting:
                     grouped |= set(group)

@@ -65,6 +65,16 @@ class Setting:
                 arguments[key] = _replace(arguments[key], name[2:], value)
         return Setting(arguments, inputs, self.batch)
 
+    def of_layers(self, size: Name, count: int) -> Setting:
+        """Return the setting with another number of layers, and of what arguments list for each of them."""
+        former, setting = self.get(size), self.set((size,), count)
+        holder = setting.arguments if len(size) == 2 else members(setting.get(size[:-1]))
+        for key, items in holder.items():
+            if isinstance(items, list | tuple) and len(items) == former > 0:
+                more = [items[-1]] * (count - former)
+                setting = setting.set(((*size[:-1], key),), type(items)([*items[:count], *more]))
+        return setting
+
     def arrays(self, call: Call, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
         """Return the arguments of a call of the class, on the meta device: arrays of zeros, and constants.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from redco_new.own.find import Reference
 from redco_new.own.signature import check_arguments, check_inputs, maker_signature
 from redco_new.request.own_class import Constant
 from redco_new.pytorch.kinds import LABELS, PAIRS, Kind, kind_of, writes_texts
+from redco_new.pytorch.setting import Name
 from redco_new.pytorch.transformers_classes import (
     CACHE,
     HANDED_ON,
@@ -43,6 +44,8 @@ class Way:
     texts: whether it is printed as a decoder of texts
     note: for the user, where it is not the first
     kind: what else it is printed as, for the recipes of that
+    layers: sizes that say how many there are -> of the user's, where it is traced with fewer
+    drawn_by_layers: whether its parameters are drawn by how many there are
     """
 
     make: Callable[[Mapping[str, Any]], nn.Module]
@@ -50,6 +53,8 @@ class Way:
     texts: bool = False
     note: str = ""
     kind: Kind | None = None
+    layers: Mapping[Name, int] = field(default_factory=dict)
+    drawn_by_layers: bool = False
 
     @property
     def plain_call(self) -> Call:

@@ -17,7 +17,7 @@ from torch._export.utils import _compiling_state_context
 from redco_new.own.call import Call
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.selections import compute_all_rows
-from redco_new.pytorch.setting import Setting
+from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.structures import class_of
 
 
@@ -76,6 +76,20 @@ class Trial:
             return {}
         parts = instance.module.named_modules()
         return {path: len(part) for path, part in parts if isinstance(part, nn.ModuleList)}
+
+    def lengths(self) -> dict[Name, set[str]]:
+        """Return the arguments that say how many parts lists have: name -> paths of those lists."""
+        lists, before = dict[Name, set[str]](), self.lists(self.base)
+        for name in self.base.names():
+            value = self.base.get(name)
+            if type(value) is not int or name[0] != "model" or value not in before.values():
+                continue
+            if not (after := self.lists(self.base.of_layers(name, value + 1))):
+                continue
+            changed = {path for path in before if after.get(path) != before[path]}
+            if changed and all((before[p], after.get(p)) == (value, value + 1) for p in changed):
+                lists[name] = changed
+        return lists
 
     def _calls(self, instance: Instance, setting: Setting) -> list[str]:
         """Return what a call of the class calls, one after the other: its parts, and what its author has of torch."""

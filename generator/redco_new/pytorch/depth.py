@@ -1,0 +1,200 @@
+"""A class of many layers, traced as one of few that has the same program: what printing it takes is not to grow with its layers.
+
+The exported program of the user's own class says whether there is one: its layers come back in periods, with all numbers in them, and
+the class of two periods has these and all else as it is. How many layers there are is then a field of the config.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from redco_new.pytorch.buffers import has_buffers, trace_buffers
+from redco_new.pytorch.constants import numbers_as_steps
+from redco_new.pytorch.construct import construct
+from redco_new.pytorch.exported import export
+from redco_new.pytorch.graph import own_path, silence
+from redco_new.pytorch.merge import structure
+from redco_new.pytorch.periods import Order, shortest
+from redco_new.pytorch.setting import Name, Setting
+from redco_new.pytorch.structures import class_of
+from redco_new.pytorch.subject import Way
+from redco_new.pytorch.trial import Trial
+
+MANY = 4  # layers that are traced at once
+
+# A layer: its list, and its number there.
+Place = tuple[str, int]
+NONE = ("", 0)
+
+
+def with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
+    """Return a way and a setting by which a class has as few layers as its whole program needs; the same ones where it needs all.
+
+    setting: the user's
+    """
+    try:
+        with silence(), numbers_as_steps():
+            return _with_few_layers(way, setting)
+    except Exception:  # whatever the class's own code raises: it is traced as it is, which says so
+        return way, setting
+
+
+def _with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
+    trial = Trial(way.make, way.call, setting)
+    long = {path for path, n in trial.lists(setting).items() if n > MANY and not _is_inner(path)}
+    sizes = {size: paths for size, paths in trial.lengths().items() if paths <= long}
+    if not sizes:
+        return way, setting
+    lists = [path for paths in sizes.values() for path in paths]
+    many, few, counts = Program(way, setting, lists), setting, dict[Name, int]()
+    for size, paths in sizes.items():
+        wanted = {many.least(path) for path in paths}
+        count, least = setting.get(size), wanted.pop() if len(wanted) == 1 else 0
+        if 0 < least < count:
+            few, counts[size] = few.of_layers(size, least), count
+    if not counts:
+        return way, setting
+    short = Program(way, few, lists)
+    if not short.begins(many):
+        return way, setting
+    draws, whole = short.instance.draws, many.instance.draws
+    drawn = any(whole.get(name) != draw for name, draw in draws.items())
+    return replace(way, layers=counts, drawn_by_layers=drawn), few
+
+
+def _is_inner(path: str) -> bool:
+    """Return whether a list is in a part of another one."""
+    return any(name.isdigit() for name in path.split("."))
+
+
+class Program:
+    """The exported program of a class, taken apart by the layers of lists.
+
+    lists: their paths
+    """
+
+    def __init__(self, way: Way, setting: Setting, lists: Iterable[str]) -> None:
+        self.instance = construct(lambda: way.make(setting.arguments))
+        module = self.instance.module
+        self._counts = {path: len([*module.get_submodule(path).children()]) for path in lists}
+        # Of each layer, and of what is in none: its program, and what that reads of others.
+        self._rows = defaultdict[Place, list[Hashable]](list)
+        self._read = defaultdict[Place, dict[tuple[Any, Any], int]](dict)
+        self._numbers: dict[fx.Node, tuple[Place, Any]] = {}
+        exported, _ = export(module, setting.arrays(way.call))
+        self._inputs = _inputs(exported)
+        for node in exported.graph.nodes:
+            if node not in self._inputs and node.op != "get_attr":
+                self._add(node)
+        for path, part in module.named_modules():
+            place, name = self._place(path)
+            parameters = [(key, _kind(x)) for key, x in part.named_parameters(recurse=False)]
+            self._rows[place].append((name, class_of(part), tuple(parameters)))
+        if has_buffers(module):
+            for path, graph in trace_buffers(lambda: way.make(setting.arguments)).items():
+                place, name = self._place(path)
+                self._rows[place].append((name, structure(graph, str, numbers=True)))
+
+    def least(self, path: str) -> int:
+        """Return how many layers of a list have all its program, in periods; 0 where these do not fill it."""
+        count = self._counts[path]
+        kinds = [self._layer(path, i) for i in range(count)]
+        single = len({*kinds}) == 1
+        order = Order(path, *((0, 1, count) if single else shortest(kinds) or (0, 1, 0)), after=0)
+        return order.least if order.before + order.length * order.times == count else 0
+
+    def begins(self, other: Program) -> bool:
+        """Return whether a class of more layers has this program, but for these."""
+        return all(
+            rows == other._rows[place] and self._read[place] == other._read[place]
+            for place, rows in self._rows.items()
+        )
+
+    def _layer(self, path: str, number: int) -> Hashable:
+        """Return what a layer has in common with others of its program, but for what it is given of the one before, or as the first."""
+        rows, read = self._rows[path, number], [*self._read[path, number]]
+        if number == 0:
+            others = ((path, i) for i in range(1, self._counts[path]))
+            alike = next(([*self._read[x]] for x in others if self._rows[x] == rows), read)
+            pairs = zip(read, alike, strict=True)
+            read = [b if b[0][0] == "before" else a for a, b in pairs]
+        return tuple(rows), tuple(read)
+
+    def _place(self, path: str) -> tuple[Place, str]:
+        """Return the layer that a part is in, and its path there."""
+        for one in self._counts:
+            first, _, rest = own_path(path).partition(f"{one}.")
+            number, _, name = rest.partition(".")
+            if not first and number:
+                return (one, int(number)), name
+        return NONE, path
+
+    def _add(self, node: fx.Node) -> None:
+        stack = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+        place, name = self._place(stack[-1] if stack else "")
+        args, kwargs = self._describe(node.args, place), self._describe(node.kwargs, place)
+        self._numbers[node] = place, len(self._rows[place])
+        self._rows[place].append(
+            (str(node.target), args, kwargs, _kind(node.meta.get("val")), name)
+        )
+
+    def _describe(self, x: Any, place: Place) -> Hashable:
+        """Return what an operation of a layer is given, as the same one of another layer is."""
+        if isinstance(x, Mapping):
+            return tuple((key, self._describe(value, place)) for key, value in x.items())
+        if isinstance(x, list | tuple):
+            return tuple(self._describe(value, place) for value in x)
+        if isinstance(x, slice):
+            return self._describe(("slice", x.start, x.stop, x.step), place)
+        return self._array(x, place) if isinstance(x, fx.Node) else (type(x), str(x))
+
+    def _array(self, node: fx.Node, place: Place) -> Hashable:
+        if node.op == "get_attr":  # a program within this one, as of what has no gradients
+            inner = getattr(node.graph.owning_module, str(node.target))
+            return structure(inner.graph, str, numbers=True)
+        array = self._inputs.get(node)
+        if isinstance(array, str):
+            owner, name = self._place(array)
+            return "held", self._seen(owner, place), name, _kind(node.meta["val"])
+        owner, number = self._numbers.get(node, (NONE, array))
+        if owner == place:
+            return "own", number
+        if owner != NONE:  # from its end: layers of several kinds give what comes last
+            number -= len(self._rows[owner])
+        row = self._seen(owner, place), number
+        if place == NONE:
+            return row
+        read = self._read[place]  # numbered, as the first layer reads in its place what others do
+        return "read", read.setdefault(row, len(read))
+
+    def _seen(self, owner: Place, place: Place) -> Hashable:
+        """Return which layer another one reads: how many before it, or from the end of a list."""
+        path, number = owner
+        if path == place[0]:
+            return "before", place[1] - number
+        return (path, self._counts[path] - number) if path else NONE
+
+
+def _inputs(exported: torch.export.ExportedProgram) -> dict[fx.Node, Hashable]:
+    """Return what a program is given: where a parameter is, numbers, the name of an input."""
+    inputs = dict[fx.Node, Hashable]()
+    specs = {spec.arg.name: spec for spec in exported.graph_signature.input_specs}
+    for node in exported.graph.find_nodes(op="placeholder"):
+        target = specs[node.name].target
+        value = exported.constants.get(target or "")
+        real = isinstance(value, torch.Tensor) and not value.is_meta
+        inputs[node] = ("numbers", str(value.tolist())) if real else target or ("input", node.name)
+    return inputs
+
+
+def _kind(x: Any) -> Hashable:
+    """Return the shape and the dtype of an array, or of several."""
+    if isinstance(x, list | tuple):
+        return tuple(map(_kind, x))
+    return (tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else (type(x), str(x))

@@ -1,0 +1,39 @@
+"""A class of PyTorch of as many layers as are asked for, of which some are like others, and what may depend on how many."""
+
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, width, deviation, factor, plain):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+        nn.init.normal_(self.inner.weight, std=deviation)
+        self.factor, self.plain = factor, plain
+
+    def forward(self, x):
+        y = self.inner(x) * self.factor
+        return x + (y if self.plain else torch.tanh(y))
+
+
+class Deep(nn.Module):
+    """`first` layers are plain, then every `turn`-th one.
+
+    scaled: what numbers follow from: "" for none, the "count" of layers, or the "place" of each
+    drawn: whether weights are drawn by how many layers there are
+    """
+
+    def __init__(self, width=16, layers=12, first=0, turn=0, scaled="", drawn=False, kinds=()):
+        super().__init__()
+        deviation = 0.02 / (layers**0.5 if drawn else 1)
+        numbers = {"": lambda i: 0.5, "count": lambda i: 1 / layers, "place": lambda i: 1 / (i + 1)}
+        plain = [kinds[i] == "plain" if kinds else i < first for i in range(layers)]
+        plain = [x or bool(turn) and i % turn == turn - 1 for i, x in enumerate(plain)]
+        self.layers = nn.ModuleList(
+            Layer(width, deviation, numbers[scaled](i), plain[i]) for i in range(layers)
+        )
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x

@@ -133,17 +133,16 @@ def train_ours(
     return np.array(figures).T
 
 
-class InOrder(transformers.Trainer):
-    """A Trainer that takes the rows in their order."""
-
-    def _get_train_sampler(self, dataset=None):
-        return torch.utils.data.SequentialSampler(self.train_dataset)
-
-
 def train_theirs(
     pair: Pair, optimizer: Any, name: str, steps: int, smoothing: float, seeds: int
 ) -> np.ndarray:
-    """Return the same of transformers' Trainer."""
+    """Return the same of transformers' Trainer, which takes the rows in their order."""
+
+    # Here, as it takes a second to import, and other tests read this file too.
+    class InOrder(transformers.Trainer):
+        def _get_train_sampler(self, dataset=None):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
     batches = [batch_of(name, number % seeds)[1] for number in range(steps)]
     kinds = {"attention_mask": torch.long, "pixel_values": torch.float32}
     rows = [

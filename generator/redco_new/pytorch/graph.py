@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -222,12 +223,9 @@ def _same_kind(one: fx.Node, other: fx.Node) -> bool:
 
 def _place_calls(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -> None:
     """Record with each call of a part where it is in the class: torch.export notes it with what the part does."""
-    cls = type(module.get_submodule(own_path(path)))
-    try:
-        lines, first = inspect.getsourcelines(cls)
-    except OSError:  # a class that PyTorch made of another one
+    cls: Any = type(module.get_submodule(own_path(path)))
+    if not (own := _place_of_class(cls)):
         return
-    own = (inspect.getsourcefile(cls), range(first, first + len(lines)))
     is_own = not cls.__module__.startswith("torch.nn.")
     for node in graphs[path].nodes:
         below = graphs.get(f"{path}.{node.target}".removeprefix("."))
@@ -235,6 +233,17 @@ def _place_calls(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -
             stacks = [n.meta["stack_trace"] for n in below.nodes if n.meta.get("stack_trace")]
             if stacks:
                 node.meta["stack_trace"] = cut_stack(stacks[-1], *own) if is_own else stacks[-1]
+
+
+@cache
+def _place_of_class(cls: Any) -> tuple[str | None, range] | None:
+    """Return the file and the lines of a class; None for one that PyTorch made of another. Python parses the whole file for it."""
+    try:
+        lines, first = inspect.getsourcelines(cls)
+        file = inspect.getsourcefile(cls)
+    except OSError:
+        return None
+    return file, range(first, first + len(lines))
 
 
 def _inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:

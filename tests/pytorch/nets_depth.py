@@ -5,14 +5,15 @@ from torch import nn
 
 
 class Layer(nn.Module):
-    def __init__(self, width, deviation, factor, plain):
+    def __init__(self, width, deviation, factor, plain, fades):
         super().__init__()
+        self.register_buffer("fading", 1 / (1 + fades * torch.arange(width)))
         self.inner = nn.Linear(width, width)
         nn.init.normal_(self.inner.weight, std=deviation)
         self.factor, self.plain = factor, plain
 
     def forward(self, x):
-        y = self.inner(x) * self.factor
+        y = self.inner(x) * self.factor * self.fading
         return x + (y if self.plain else torch.tanh(y))
 
 
@@ -21,16 +22,20 @@ class Deep(nn.Module):
 
     scaled: what numbers follow from: "" for none, the "count" of layers, or the "place" of each
     drawn: whether weights are drawn by how many layers there are
+    faded: whether a buffer is of the place of each
     """
 
-    def __init__(self, width=16, layers=12, first=0, turn=0, scaled="", drawn=False, kinds=()):
+    def __init__(
+        self, width=16, layers=12, first=0, turn=0, scaled="", drawn=False, faded=False, kinds=()
+    ):
         super().__init__()
         deviation = 0.02 / (layers**0.5 if drawn else 1)
         numbers = {"": lambda i: 0.5, "count": lambda i: 1 / layers, "place": lambda i: 1 / (i + 1)}
         plain = [kinds[i] == "plain" if kinds else i < first for i in range(layers)]
         plain = [x or bool(turn) and i % turn == turn - 1 for i, x in enumerate(plain)]
         self.layers = nn.ModuleList(
-            Layer(width, deviation, numbers[scaled](i), plain[i]) for i in range(layers)
+            Layer(width, deviation, numbers[scaled](i), plain[i], i if faded else 1)
+            for i in range(layers)
         )
 
     def forward(self, x):

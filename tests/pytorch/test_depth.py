@@ -42,6 +42,7 @@ def few_layers(**arguments):
         ({"scaled": "count"}, 12),
         ({"scaled": "place"}, 12),
         ({"drawn": True}, 2),
+        ({"faded": True}, 12),
     ],
 )
 def test_as_few_layers_are_traced_as_the_whole_program_has(arguments, layers):

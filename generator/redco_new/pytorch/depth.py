@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from redco_new.pytorch.buffers import has_buffers, trace_buffers
+from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.constants import numbers_as_steps
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.exported import export
@@ -80,7 +82,8 @@ class Program:
     """
 
     def __init__(self, way: Way, setting: Setting, lists: Iterable[str]) -> None:
-        self.instance = construct(lambda: way.make(setting.arguments))
+        with _Steps() as steps:
+            self.instance = construct(lambda: way.make(setting.arguments))
         module = self.instance.module
         self._counts = {path: len([*module.get_submodule(path).children()]) for path in lists}
         # Of each layer, and of what is in none: its program, and what that reads of others.
@@ -96,10 +99,8 @@ class Program:
             place, name = self._place(path)
             parameters = [(key, _kind(x)) for key, x in part.named_parameters(recurse=False)]
             self._rows[place].append((name, class_of(part), tuple(parameters)))
-        if has_buffers(module):
-            for path, graph in trace_buffers(lambda: way.make(setting.arguments)).items():
-                place, name = self._place(path)
-                self._rows[place].append((name, structure(graph, str, numbers=True)))
+            for key, array in tensors_of(part).items():
+                self._rows[place].append((name, key, _kind(array), steps.of(array)))
 
     def least(self, path: str) -> int:
         """Return how many layers of a list have all its program, in periods; 0 where these do not fill it."""
@@ -191,6 +192,33 @@ def _inputs(exported: torch.export.ExportedProgram) -> dict[fx.Node, Hashable]:
         real = isinstance(value, torch.Tensor) and not value.is_meta
         inputs[node] = ("numbers", str(value.tolist())) if real else target or ("input", node.name)
     return inputs
+
+
+class _Steps(TorchDispatchMode):
+    """Record how arrays are computed, meanwhile, as buffers are of sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps: dict[int, tuple[torch.Tensor, Hashable]] = {}
+
+    def of(self, x: Any) -> Hashable:
+        """Return how an array is computed, or what a number is."""
+        if isinstance(x, Mapping):
+            return tuple((key, self.of(value)) for key, value in x.items())
+        if isinstance(x, list | tuple):
+            return tuple(map(self.of, x))
+        if not isinstance(x, torch.Tensor):
+            return type(x), str(x)
+        numbers = None if x.is_meta else str(x.tolist())
+        return self._steps.get(id(x), (x, (_kind(x), numbers)))[1]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return what a function gives."""
+        step = str(func), self.of(args), self.of(kwargs or {})
+        result = func(*args, **(kwargs or {}))
+        for i, x in enumerate(tree_leaves(result)):
+            self._steps[id(x)] = x, (i, step)  # which is kept: no other one has its id
+        return result
 
 
 def _kind(x: Any) -> Hashable:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -233,20 +234,8 @@ def run_printed(
             part.still = STILL
     model.train() if training else model.eval()
     graph, params, *rest = nnx.split(model, nnx.Param, ...)
-
-    @jax.jit  # of the batch too, which is traced where it is trained
-    def run(params: Any, rest: Any, arrays: Any):
-        def loss(params: Any):
-            model = nnx.merge(graph, params, *rest, copy=True)
-            outputs = jax.tree.leaves(model(**arrays))
-            floats = [x for x in outputs if jnp.issubdtype(x.dtype, jnp.inexact)]
-            total = sum((x * _weights(i, x.shape).numpy()).sum() for i, x in enumerate(floats))
-            return total, (outputs, nnx.state(model, nnx.Not(nnx.Param)))
-
-        return jax.grad(loss, has_aux=True)(params)
-
     try:
-        grads, (outputs, changed) = run(params, rest, dict(arrays))
+        grads, (outputs, changed) = _run(graph, params, rest, dict(arrays))
     except (TypeError, ValueError, AttributeError, NameError, NotImplementedError) as error:
         raise RedcoError(
             "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"
@@ -254,6 +243,20 @@ def run_printed(
     nnx.update(model, changed)
     flat = {"/".join(map(str, path)): np.asarray(x[...]) for path, x in nnx.to_flat_state(grads)}
     return [np.asarray(x, np.float32 if x.dtype == jnp.bfloat16 else None) for x in outputs], flat
+
+
+@partial(jax.jit, static_argnums=0)  # of the batch too, which is traced where it is trained
+def _run(graph: Any, params: Any, rest: Any, arrays: Any) -> Any:
+    """Return gradients, and outputs with what changes: compiled once for both modes, where these are one program."""
+
+    def loss(params: Any):
+        model = nnx.merge(graph, params, *rest, copy=True)
+        outputs = jax.tree.leaves(model(**arrays))
+        floats = [x for x in outputs if jnp.issubdtype(x.dtype, jnp.inexact)]
+        total = sum((x * _weights(i, x.shape).numpy()).sum() for i, x in enumerate(floats))
+        return total, (outputs, nnx.state(model, nnx.Not(nnx.Param)))
+
+    return jax.grad(loss, has_aux=True)(params)
 
 
 def _buffers_error(pair: Pair) -> float:

@@ -17,7 +17,7 @@ def shares_rows(model: Any, ids: np.ndarray) -> bool:
 
     ids: of texts, at least two, (B, S)
     """
-    first = ids.shape[1] // 3
+    first = _first(ids.shape[1])
     segments = np.where(np.arange(ids.shape[1]) < first, 1, 2)[None].repeat(len(ids), 0)
     together = _hidden(model, ids, segments)
     alone = [_hidden(model, part) for part in (ids[:, :first], ids[:, first:])]
@@ -27,15 +27,16 @@ def shares_rows(model: Any, ids: np.ndarray) -> bool:
 def writes_texts(model: Any, ids: np.ndarray) -> bool:
     """Return whether `decode` gives what `hidden` gives of whole texts, in rows that are padded on the left."""
     model.eval()
-    pad, (rows, length) = 3, ids.shape
+    rows, length = ids.shape
+    pad = _first(length)
     mask = np.ones((rows, length), bool)
     mask[1, :pad] = False
     positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
     cache, ends, outputs = model.init_cache(rows, length), (0, length - 2, length - 1, length), []
-    decode = nnx.jit(lambda model, *rest: model.decode(*rest), static_argnums=5)
     for start, end in zip(ends, ends[1:], strict=False):
         new = (jnp.asarray(x[:, start:end]) for x in (ids, positions))
-        x, cache = decode(model, *new, jnp.asarray(mask), cache, start)
+        read = _decode if start else _prefill  # as generate.py has it
+        x, cache = read(model, *new, jnp.asarray(mask), cache, jnp.int32(start))
         outputs.append(np.asarray(x))
     written = np.concatenate(outputs, axis=1)
     wholes = _hidden(model, ids), _hidden(model, ids[:, pad:])
@@ -54,9 +55,8 @@ def writes_targets(model: Any, arrays: Mapping[str, np.ndarray]) -> bool:
     )
     whole = nnx.jit(lambda model, *x: model.hidden(*x))(model, ids, x_BSD, mask)
     cache, outputs = model.init_cache(x_BSD, ids.shape[1]), []
-    decode = nnx.jit(lambda model, *x: model.decode(*x))
     for i in range(ids.shape[1]):
-        y_BTD, cache = decode(model, ids[:, i : i + 1], mask, cache, i)
+        y_BTD, cache = _decode(model, ids[:, i : i + 1], mask, cache, i)
         outputs.append(np.asarray(y_BTD))
     return _are_near(np.concatenate(outputs, axis=1), np.asarray(whole))
 
@@ -64,7 +64,18 @@ def writes_targets(model: Any, arrays: Mapping[str, np.ndarray]) -> bool:
 def _hidden(model: Any, ids: np.ndarray, segments: np.ndarray | None = None) -> np.ndarray:
     model.eval()
     arrays = [jnp.asarray(ids), *([] if segments is None else [jnp.asarray(segments)])]
-    return np.asarray(nnx.jit(lambda model, *x: model.hidden(*x))(model, *arrays))
+    return np.asarray(_hide(model, *arrays))
+
+
+# Each compiled once for arrays of a shape.
+_hide = nnx.jit(lambda model, *x: model.hidden(*x))
+_decode = nnx.jit(lambda model, *x: model.decode(*x))
+_prefill = nnx.jit(lambda model, *x: model.decode(*x[:-1], 0))
+
+
+def _first(length: int) -> int:
+    """Return how many tokens of a text are one of two that share its row, or padding."""
+    return length // 3
 
 
 def _are_near(one: np.ndarray, other: np.ndarray) -> bool:

@@ -8,11 +8,13 @@ import pytest
 from redco_runtime.step import compilation
 
 FLAGS = (compilation.FOLDER, compilation.SECONDS)
+ARE_CPUS = compilation._are_cpus
 
 
 @pytest.fixture(autouse=True)
 def jax_as_before(monkeypatch):
-    """No cache that the user chose; afterwards, all that a test changes is as it was."""
+    """No cache that the user chose, and one device; afterwards, all that a test changes is as it was."""
+    monkeypatch.setattr(compilation, "_are_cpus", lambda processes: processes > 1)
     before = {name: getattr(jax.config, name) for name in FLAGS}
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     for name in FLAGS:
@@ -39,6 +41,13 @@ def test_what_the_user_chose_holds(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "3")
     compilation.keep_programs(tmp_path)
     assert [getattr(jax.config, name) for name in FLAGS] == [str(tmp_path), 3]
+
+
+def test_nothing_is_kept_of_several_cpu_devices(tmp_path):
+    compilation.keep_programs(tmp_path, processes=2)
+    assert jax.config.jax_compilation_cache_dir is None and ARE_CPUS(
+        1
+    )  # as these tests have several
 
 
 def fault(act, name, why="OSError: [Errno 28] No space left\non device"):

@@ -17,34 +17,35 @@ SECONDS = "jax_persistent_cache_min_compile_time_secs"
 FAULT = re.compile(r"Error (\w+) persistent compilation cache entry for '(.*?)': (.*)", re.DOTALL)
 
 
-def keep_programs(folder: Path) -> None:
+def keep_programs(folder: Path, processes: int = 1) -> None:
     """Make JAX keep all that it compiles in `folder`, and look there first.
 
-    What a user says of it by JAX's own variables holds: JAX_COMPILATION_CACHE_DIR names another
-    folder, JAX_ENABLE_COMPILATION_CACHE=false keeps nothing. A disk that refuses costs one line.
+    What a user says of it by JAX's own variables holds. A disk that refuses costs one line. Not of
+    several CPU devices: of a program that is read back XLA (0.10.2) has lost the order of its
+    collectives, and devices that begin with others wait for ever.
     """
-    if getattr(jax.config, FOLDER) is None:
+    if getattr(jax.config, FOLDER) is None and not _are_cpus(processes):
         jax.config.update(FOLDER, str(folder.absolute()))
-        # JAX asks for 1 s of compiling. Of the 16 programs of a tiny decoder on 4 virtual CPU devices 12
-        # take less: 1.5 s together, which their files, 60 kB, save.
-        if SECONDS.upper() not in os.environ:
+        if SECONDS.upper() not in os.environ:  # programs below 1 s too: 1.5 s of a tiny decoder
             jax.config.update(SECONDS, 0)
     warnings.showwarning = partial(_show, warnings.showwarning, set())
 
 
-def _show(show: Callable[..., None], reported: set[str], message: Any, *place: Any) -> None:
-    """Show a warning, as warnings.showwarning; of the cache's own the first, in one line.
+def _are_cpus(processes: int) -> bool:
+    """Return whether a run is on several CPU devices."""
+    config: Any = jax.config
+    several = max(processes, config.jax_num_cpu_devices) > 1
+    return several and (config.jax_platforms or "").startswith("cpu")
 
-    An entry that cannot be read goes: JAX would leave it, and compile that program at each start.
-    """
+
+def _show(show: Callable[..., None], reported: set[str], message: Any, *place: Any) -> None:
+    """Show a warning; of the cache's own the first. An entry that cannot be read goes: JAX leaves it."""
     fault = FAULT.match(str(message))
     if fault is None:
         show(message, *place)
     elif jax.process_index() == 0:  # the only one that writes; others may read what is half written
-        act, program, why = fault.groups()
-        folder = Path(getattr(jax.config, FOLDER))
-        if act == "reading":
-            why += _remove(folder, program)
+        (act, program, why), folder = fault.groups(), Path(getattr(jax.config, FOLDER))
+        why += _remove(folder, program) if act == "reading" else ""
         if act not in reported:
             reported.add(act)
             text = f"note: {folder}: {act} {program}: {why}; it is compiled, and the run goes on"

@@ -52,7 +52,7 @@ def boot(
         with _before_arrays():
             use_virtual_devices(virtual_devices)
     if cache is not None:
-        keep_programs(cache)
+        keep_programs(cache, process.count)
     me, door = _agree(process, facts or {}) if process.count > 1 else (Member.alone(), None)
     lifeline.connect(me, door)
     if process.count > 1:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -235,7 +235,7 @@ def run_printed(
     model.train() if training else model.eval()
     graph, params, *rest = nnx.split(model, nnx.Param, ...)
     try:
-        grads, (outputs, changed) = _run(graph, params, rest, dict(arrays))
+        grads, (outputs, changed) = _program(graph)(params, rest, dict(arrays))
     except (TypeError, ValueError, AttributeError, NameError, NotImplementedError) as error:
         raise RedcoError(
             "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"
@@ -245,18 +245,28 @@ def run_printed(
     return [np.asarray(x, np.float32 if x.dtype == jnp.bfloat16 else None) for x in outputs], flat
 
 
-@partial(jax.jit, static_argnums=0)  # of the batch too, which is traced where it is trained
-def _run(graph: Any, params: Any, rest: Any, arrays: Any) -> Any:
-    """Return gradients, and outputs with what changes: compiled once for both modes, where these are one program."""
+def _program(graph: Any) -> Any:
+    """Return the program of a printed model, compiled once for both modes, where these are one; some hold what has no hash."""
+    try:
+        return _compiled(graph)
+    except TypeError:
+        return _compiled.__wrapped__(graph)
 
-    def loss(params: Any):
-        model = nnx.merge(graph, params, *rest, copy=True)
-        outputs = jax.tree.leaves(model(**arrays))
-        floats = [x for x in outputs if jnp.issubdtype(x.dtype, jnp.inexact)]
-        total = sum((x * _weights(i, x.shape).numpy()).sum() for i, x in enumerate(floats))
-        return total, (outputs, nnx.state(model, nnx.Not(nnx.Param)))
 
-    return jax.grad(loss, has_aux=True)(params)
+@lru_cache(maxsize=2)
+def _compiled(graph: Any) -> Any:
+    @jax.jit  # of the batch too, which is traced where it is trained
+    def run(params: Any, rest: Any, arrays: Any):
+        def loss(params: Any):
+            model = nnx.merge(graph, params, *rest, copy=True)
+            outputs = jax.tree.leaves(model(**arrays))
+            floats = [x for x in outputs if jnp.issubdtype(x.dtype, jnp.inexact)]
+            total = sum((x * _weights(i, x.shape).numpy()).sum() for i, x in enumerate(floats))
+            return total, (outputs, nnx.state(model, nnx.Not(nnx.Param)))
+
+        return jax.grad(loss, has_aux=True)(params)
+
+    return run
 
 
 def _buffers_error(pair: Pair) -> float:

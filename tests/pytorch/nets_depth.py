@@ -21,20 +21,19 @@ class Deep(nn.Module):
     """`first` layers are plain, then every `turn`-th one.
 
     scaled: what numbers follow from: "" for none, the "count" of layers, or the "place" of each
-    drawn: whether weights are drawn by how many layers there are
+    drawn: what deviations of weights follow from, as those
     faded: whether a buffer is of the place of each
     """
 
     def __init__(
-        self, width=16, layers=12, first=0, turn=0, scaled="", drawn=False, faded=False, kinds=()
+        self, width=16, layers=12, first=0, turn=0, scaled="", drawn="", faded=False, kinds=()
     ):
         super().__init__()
-        deviation = 0.02 / (layers**0.5 if drawn else 1)
         numbers = {"": lambda i: 0.5, "count": lambda i: 1 / layers, "place": lambda i: 1 / (i + 1)}
         plain = [kinds[i] == "plain" if kinds else i < first for i in range(layers)]
         plain = [x or bool(turn) and i % turn == turn - 1 for i, x in enumerate(plain)]
         self.layers = nn.ModuleList(
-            Layer(width, deviation, numbers[scaled](i), plain[i], i if faded else 1)
+            Layer(width, numbers[drawn](i), numbers[scaled](i), plain[i], i if faded else 1)
             for i in range(layers)
         )
 

@@ -41,13 +41,14 @@ def few_layers(**arguments):
         ({"turn": 5}, 12),  # two are left
         ({"scaled": "count"}, 12),
         ({"scaled": "place"}, 12),
-        ({"drawn": True}, 2),
+        ({"drawn": "count"}, 2),
+        ({"drawn": "place"}, 12),
         ({"faded": True}, 12),
     ],
 )
 def test_as_few_layers_are_traced_as_the_whole_program_has(arguments, layers):
     few, _, drawn = few_layers(**arguments)
-    assert (few, drawn) == (layers, "drawn" in arguments)
+    assert (few, drawn) == (layers, arguments.get("drawn") == "count")
 
 
 def test_what_is_listed_for_each_layer_is_of_as_many():
@@ -55,7 +56,7 @@ def test_what_is_listed_for_each_layer_is_of_as_many():
     assert few == 4 and arguments["kinds"] == ["", "plain"] * 2
 
 
-@pytest.mark.parametrize("arguments", [{"drawn": True}, {"first": 2, "layers": 9}])
+@pytest.mark.parametrize("arguments", [{"drawn": "count"}, {"first": 2, "layers": 9}])
 def test_it_is_printed_as_with_all(arguments, monkeypatch):
     from redco_new.pytorch import depth
     from redco_new.pytorch.make import print_class

@@ -86,9 +86,10 @@ class Program:
             self.instance = construct(lambda: way.make(setting.arguments))
         module = self.instance.module
         self._counts = {path: len([*module.get_submodule(path).children()]) for path in lists}
-        # Of each layer, and of what is in none: its program, and what that reads of others.
+        # Of each layer, and of what is in none: its program, what that reads of others, and how it draws weights.
         self._rows = defaultdict[Place, list[Hashable]](list)
         self._read = defaultdict[Place, dict[tuple[Any, Any], int]](dict)
+        self._draws = defaultdict[Place, list[Hashable]](list)
         self._numbers: dict[fx.Node, tuple[Place, Any]] = {}
         exported, _ = export(module, setting.arrays(way.call))
         self._inputs = _inputs(exported)
@@ -101,6 +102,9 @@ class Program:
             self._rows[place].append((name, class_of(part), tuple(parameters)))
             for key, array in tensors_of(part).items():
                 self._rows[place].append((name, key, _kind(array), steps.of(array)))
+        for path, draw in self.instance.draws.items():
+            place, name = self._place(path)
+            self._draws[place].append((name, draw))
 
     def least(self, path: str) -> int:
         """Return how many layers of a list have all its program, in periods; 0 where these do not fill it."""
@@ -125,7 +129,7 @@ class Program:
             alike = next(([*self._read[x]] for x in others if self._rows[x] == rows), read)
             pairs = zip(read, alike, strict=True)
             read = [b if b[0][0] == "before" else a for a, b in pairs]
-        return tuple(rows), tuple(read)
+        return tuple(rows), tuple(read), tuple(self._draws[path, number])
 
     def _place(self, path: str) -> tuple[Place, str]:
         """Return the layer that a part is in, and its path there."""

@@ -45,9 +45,8 @@ def test_what_the_user_chose_holds(tmp_path, monkeypatch):
 
 def test_nothing_is_kept_of_several_cpu_devices(tmp_path):
     compilation.keep_programs(tmp_path, processes=2)
-    assert jax.config.jax_compilation_cache_dir is None and ARE_CPUS(
-        1
-    )  # as these tests have several
+    assert jax.config.jax_compilation_cache_dir is None
+    assert ARE_CPUS(1)  # these tests have several
 
 
 def fault(act, name, why="OSError: [Errno 28] No space left\non device"):

@@ -50,7 +50,7 @@ def test_the_model_is_the_part_that_writes_texts(tmp_path):
     assert model.family.name == "llama" and model.full.sizes["embed_dim"] == 16
     assert model.hf["architectures"] == ["LlamaForCausalLM"] and model.hf["eos_token_id"] == 5
     assert model.source["model_type"] == "llava"  # a project records what its checkpoint has
-    assert names_within(model.source) == {"model.": "model.language_model."}
+    assert model.within == {"model.": "model.language_model."}
 
 
 @pytest.mark.parametrize(

@@ -101,16 +101,15 @@ def update(
     Exit codes: 0 done, or nothing to do; 1 a conflict, or with --check anything to do; 2 bad input.
     """
     flags = options.request_flags(locals())
-    modes = {
-        "--dry-run": dry_run,
-        "--diff": diff is not None,
-        "--check": check,
-        "--partial": partial,
-        "--restore": restore is not None,
-    }
-    if sum(modes.values()) > 1:
-        what = f"{' and '.join(k for k, on in modes.items() if on)} are given"
-        raise RedcoError("command line", what, "give one of them")
+    _one_of(
+        {
+            "--dry-run": dry_run,
+            "--diff": diff is not None,
+            "--check": check,
+            "--partial": partial,
+            "--restore": restore is not None,
+        }
+    )
     if as_json and not check:
         raise RedcoError("--json", "is the form of --check", "give both")
     from redco_new.update import patches, report
@@ -135,6 +134,13 @@ def update(
     if diff is not None:
         return patches.print_diff(plan, diff)
     return report.print_dry_run(plan)
+
+
+def _one_of(modes: Mapping[str, bool]) -> None:
+    """Raise RedcoError where more than one of the flags is given."""
+    if sum(modes.values()) > 1:
+        what = f"{' and '.join(flag for flag, on in modes.items() if on)} are given"
+        raise RedcoError("command line", what, "give one of them")
 
 
 def change(

@@ -26,7 +26,7 @@ from redco_new.models.family import CAUSAL
 from redco_new.models.find import Model, find_model, is_checkpoint
 from redco_new.models.dropout import dropout_notes, with_dropout
 from redco_new.models.gguf import format_of
-from redco_new.models.hf_config import TEXT_ALONE, TRANSFORMERS, names_within
+from redco_new.models.hf_config import TEXT_ALONE, TRANSFORMERS
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe
 from redco_new.models.recorded import recall, record
@@ -179,7 +179,7 @@ def _notes(request: Request, model: Model, recipe: Recipe) -> list[str]:
     notes = []
     if model.absent:
         notes.append(f"{request.model} is not here: its config.json is that of the last update")
-    if names_within(model.source or {}):
+    if model.within:
         notes.append(TEXT_ALONE.format(name=request.model, architecture=model.family.architecture))
     return notes + dropout_notes(model, request, recipe)
 
@@ -201,7 +201,7 @@ def _project_model(
         adapter=adapter,
         whole=recipe.beside_adapter(family.provides) if adapter else (),
         task=recipe.task or family.task,
-        modules=names_within(model.source or {}) or family.modules,
+        modules=model.within or family.modules,
         bias_tables=() if adapter else family.bias_tables,
         drops=adapter is not None or bool(model.context(request.package).rates),
         checkpoint=request.model if is_checkpoint(request.model) else "",

@@ -23,9 +23,10 @@ from redco_new.models.family import (
     Settings,
 )
 from redco_new.models.hf_config import (
-    checkpoint_config,
     change_config,
+    checkpoint_config,
     make_config,
+    names_within,
     printed_keys,
     read_source,
     read_transformers,
@@ -117,6 +118,11 @@ class Model:
         """The field of the config class that has the rate of a recipe's head; "" where none drops."""
         key = self.family.dropout.get(HEAD, "")
         return key if key in self.full.sizes else ""
+
+    @property
+    def within(self) -> dict[str, str]:
+        """Parts of the names of its tensors -> in the whole that a checkpoint is; {} where it is the whole."""
+        return names_within(self.source or {})
 
     def print_files(self, template: Template, package: str) -> dict[str, str]:
         """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""

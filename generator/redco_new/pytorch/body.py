@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from torch.utils import _pytree as pytree
 
 from redco_new.pytorch.dims import unpack_dims
-from redco_new.pytorch.dtypes import COMPUTE, cast, dtype_of_result
-from redco_new.pytorch.expressions import fill, names_in, sequence, show
+from redco_new.pytorch.dtypes import COMPUTE, cast
+from redco_new.pytorch.expressions import fill, sequence, show
 from redco_new.pytorch.loops import BEGIN, END, print_loop, print_scan, read_in_scans, scan_hints
 from redco_new.pytorch.leaves import LEAVES
-from redco_new.pytorch.merge import Default, Node
-from redco_new.pytorch.operators import RULES, SILENT, text_for
-from redco_new.pytorch.refusal import refuse
-from redco_new.pytorch.rules import FUNCTIONS
-from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
+from redco_new.pytorch.merge import Node
 from redco_new.pytorch.scope import Reference
-from redco_new.pytorch.values import NeedsName, Values
+from redco_new.pytorch.step_expressions import Expressions
+from redco_new.pytorch.values import NeedsName
 from redco_new.pytorch.variables import (
     SHAPES,
     assign,
     count_values,
     hint_of,
-    is_neutral,
     last_uses,
     may_be_inner,
     name_node,
@@ -34,13 +29,13 @@ from redco_new.pytorch.variables import (
     return_last,
     safe_name,
 )
-from redco_new.pytorch.sizes import Atom, Number
+from redco_new.pytorch.sizes import Atom
 
 # A longer expression is a statement of its own; a line has 100 characters.
 LONGEST = 88
 
 
-class Body(Values):
+class Body(Expressions):
     """Print a program as statements.
 
     atoms: what numbers can be made of, besides the dims of inputs
@@ -63,7 +58,7 @@ class Body(Values):
         outer: Sequence[Atom] = (),
     ) -> None:
         self._nodes, self._batch = nodes, batch
-        self._casts, self._said_dtype = casts, False
+        self._casts = casts
         self._inputs = [node for node in nodes if node.kind == "input"]
         self.names = [safe_name(name) for name in inputs]
         dims = [
@@ -131,7 +126,7 @@ class Body(Values):
 
     def _step(self, place: int, node: Node) -> None:
         """Print one step: within the expression of its reader, or as a statement."""
-        expression = self._expression(node)
+        expression = self.expression(node)
         items = [user for user in node.users if user.kind == "item"]
         if len(items) == len(node.users) and items:
             self._unpack(place, node, expression, items)
@@ -171,7 +166,7 @@ class Body(Values):
         order = self._reference.order(f"{node.target}.0")
         arguments[node.arguments["place"]] = name_node(name)
         values = [arguments[key] for key in sorted(arguments, key=int)]
-        sizes = self._sizes_of(f"{node.target}.0")
+        sizes = self.sizes_of(f"{node.target}.0")
         call = ast.Call(name_node(one), [*(values[i] for i in order), *sizes], [])
         attend = any(x.id == "attend" for x in values if isinstance(x, ast.Name))
         stacked = self._reference.module(node.target), self._reference.layers(node.target)
@@ -226,7 +221,7 @@ class Body(Values):
                 self._env[items[0]] = name_node(name)
             if len(items) == 1:
                 return
-        leaf = LEAVES.get(type(self._layer(node)))
+        leaf = LEAVES.get(type(self.layer(node)))
         count = count_values(expression, leaf.gives if leaf else max(index.values()) + 1)
         author = node.statement.names if len(node.statement.names) == count else ()
         named = self._reference.outputs(node.target) if node.kind == "module" else []
@@ -255,62 +250,6 @@ class Body(Values):
         short = len(show(expression)) <= LONGEST or node.users[0].kind == "output"
         return short and may_be_inner(node)  # as last_uses has it: what it reads keeps its name
 
-    def _expression(self, node: Node) -> ast.expr:
-        expression = self._of_step(node)
-        result = dtype_of_result(node, self._layer(node), self._said_dtype)
-        return expression if result is None else cast(expression, self.value(node.dtype))
-
-    def _layer(self, node: Node) -> Any:
-        """Return the layer of torch.nn that a step calls, or None."""
-        return self._reference.leaf(node.target) if node.kind == "module" else None
-
-    def _of_step(self, node: Node) -> ast.expr:
-        self._said_dtype = False
-        if node.kind == "item":
-            return fill(
-                "x[i]", x=self.value(node.arguments["0"]), i=self.value(node.arguments["1"])
-            )
-        if node.kind == "module":
-            arguments = [self.value(x) for x in node.arguments.values()]
-            leaf = LEAVES.get(type(self._layer(node)))
-            if not (leaf and leaf.gives > 1):  # which has its own order (results.py)
-                arguments = [arguments[i] for i in self._reference.order(node.target)]
-            arguments += self._sizes_of(node.target)
-            return ast.Call(self._reference.module(node.target), arguments, [])
-        name = node.target.partition(".")[0]
-        if is_neutral(name, node):
-            return self.value(node.arguments["self"])
-        if name == "native_dropout":
-            return ast.Call(
-                self.drop(node.arguments["p"]), [self.value(node.arguments["input"])], []
-            )
-        if name in FUNCTIONS:
-            try:
-                return FUNCTIONS[name](self, node.arguments, node)
-            except NotImplementedError as limit:
-                raise refuse(node.place, f"{name} with {limit} has no rule") from limit
-        if name not in RULES:
-            raise refuse(node.place, f"{node.target} has no rule", "write it by others")
-        return self._by_text(name, node)
-
-    def _sizes_of(self, target: str) -> list[ast.expr]:
-        """Return the sizes that a part is told, as Python."""
-        return [self.value(Number(atom.values)) for atom in self._reference.sizes(target)]
-
-    def _by_text(self, name: str, node: Node) -> ast.expr:
-        """Return a rule of the table, filled: the first text that has all arguments that are not defaults."""
-        said = {key for key, x in node.arguments.items() if not isinstance(x, Default)} - SILENT
-        said = {key for key in said if node.arguments[key] is not None}
-        if not (text := text_for(name, said)):
-            rest = ", ".join(sorted(said))
-            raise refuse(node.place, f"{name} with {rest} has no rule", "write it by others")
-        names = names_in(text)
-        self._said_dtype = "dtype" in names
-        return fill(
-            text,
-            **{k: self.value(_single(k, node.arguments[k])) for k in names & node.arguments.keys()},
-        )
-
     def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
         """Return a name for a value: the author's, which may be that of a value no longer read."""
         own = safe_name(hint)
@@ -324,8 +263,3 @@ class Body(Values):
 
     def _is_read_after(self, place: int, name: str) -> bool:
         return name in self._holders and self._last.get(self._holders[name], 0) > place
-
-
-def _single(key: str, x: Any) -> Any:
-    """Return the one dim of a list of one, which reads better."""
-    return x[0] if key == "dim" and isinstance(x, list) and len(x) == 1 else x

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from redco_new.pytorch import scans
+from redco_new.pytorch import scan_nodes
 from redco_new.pytorch.expressions import sequence, show
 from redco_new.pytorch.merge import Node, walk
 from redco_new.pytorch.variables import assign, hint_of, name_node
 
-BEGIN, END = str(scans.BEGIN), str(scans.END)  # as targets of a program
+BEGIN, END = str(scan_nodes.BEGIN), str(scan_nodes.END)  # as targets of a program
 
 
 def print_loop(

@@ -6,7 +6,6 @@ step and its rows, `scan_end(begin, states, results)` the states after the last 
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -15,30 +14,22 @@ import torch
 from torch import fx
 
 from redco_new.pytorch.refusal import place_of
+from redco_new.pytorch.scan_nodes import (
+    BEGIN,
+    END,
+    Mark,
+    Step,
+    aten,
+    item_of,
+    join_results,
+    moved_dim,
+    rows_of,
+    stacked_results,
+)
 from redco_new.pytorch.unread import drop_unread
 
-aten = torch.ops.aten
-Step = Any  # fx.Node, whose arguments may be anything
 LEAST = 8  # fewer lines that repeat are read as they are
 TRIES = 4  # how many periods are tried from one line on: a step may do one thing several times
-
-
-class Mark:
-    """A node of a graph that computes nothing."""
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = self._name = name
-        self.__module__, self.__qualname__ = __name__, name
-
-    def __call__(self, *args: Any) -> Any:
-        """Refuse: a mark is printed, and not run."""
-        raise NotImplementedError(self._name)
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-BEGIN, END = Mark("scan_begin"), Mark("scan_end")
 
 
 def roll_scans(graph: fx.Graph) -> None:
@@ -204,13 +195,13 @@ class Steps:
         carried = [k for k in self.states if k not in self.written]
         with graph.inserting_before(first[0]):
             starts = [self._start(graph, self.states[k], first[k]) for k in carried]
-            arrays = [_rows_of(graph, key, self.count) for key in self.read]
+            arrays = [rows_of(graph, key, self.count) for key in self.read]
             begin = graph.call_function(BEGIN, (starts, arrays, self.count))
             begin.meta = {"stack_trace": first[0].meta.get("stack_trace")}
-            inner = {k: _item(graph, begin, i, first[k]) for i, k in enumerate(carried)}
+            inner = {k: item_of(graph, begin, i, first[k]) for i, k in enumerate(carried)}
             step = dict(enumerate(first))
             for i, places in enumerate(self.read.values()):
-                row = _item(graph, begin, len(carried) + i, first[places[0]])
+                row = item_of(graph, begin, len(carried) + i, first[places[0]])
                 step |= dict.fromkeys(places, row)
         self._read_states(inner, step)
         joined = list(dict.fromkeys(self.lists.values()))
@@ -218,15 +209,17 @@ class Steps:
         with graph.inserting_before(last[-1].next):
             end = graph.call_function(END, (begin, [step[k] for k in carried], results))
             end.meta = dict(begin.meta)
-            final = {k: _item(graph, end, i, first[k]) for i, k in enumerate(carried)}
-            stacked = [_stacked(graph, end, len(carried) + i, x) for i, x in enumerate(results)]
+            final = {k: item_of(graph, end, i, first[k]) for i, k in enumerate(carried)}
+            stacked = [
+                stacked_results(graph, end, len(carried) + i, x) for i, x in enumerate(results)
+            ]
             for i, (k, dim) in enumerate(self.written.items()):
-                final[k] = _moved(graph, stacked[len(joined) + i], 0, dim, last[k])
+                final[k] = moved_dim(graph, stacked[len(joined) + i], 0, dim, last[k])
         for k, node in final.items():
             last[k].replace_all_uses_with(node, lambda user: user not in self.place)
         for user, k in self.lists.items():
             with graph.inserting_before(user):
-                _join(graph, user, stacked[joined.index(k)])
+                join_results(graph, user, stacked[joined.index(k)])
         gone = {k for ks in self.read.values() for k in ks} | self.written.keys()
         for row in reversed(self.rows):
             for k in reversed(range(len(row))):
@@ -265,50 +258,3 @@ def _leaves(node: Step, without: int) -> Any:
     for i, x in enumerate((*node.args, *(node.kwargs[key] for key in sorted(node.kwargs)))):
         if i != without:
             yield from x if isinstance(x, list | tuple) else [x]
-
-
-def _item(graph: fx.Graph, of: Step, i: int, like: Step) -> Step:
-    node = graph.call_function(operator.getitem, (of, i))
-    node.meta = dict(like.meta)
-    return node
-
-
-def _stacked(graph: fx.Graph, end: Step, i: int, like: Step) -> Step:
-    """Return the results of all steps, of which one is like a node."""
-    node = _item(graph, end, i, like)
-    value, count = like.meta["val"], end.args[0].args[2]
-    node.meta["val"] = value.new_empty((count, *value.shape))
-    return node
-
-
-def _rows_of(graph: fx.Graph, key: tuple[Step, int, int], count: int) -> Step:
-    """Return the places of an array that are read one after the other, along its first dim."""
-    array, dim, first = key
-    moved = _moved(graph, array, dim, 0, array)
-    if not first and moved.meta["val"].shape[0] == count:
-        return moved
-    node = graph.call_function(aten.slice.Tensor, (moved, 0, first, first + count))
-    node.meta = {**array.meta, "val": moved.meta["val"][first : first + count]}
-    return node
-
-
-def _moved(graph: fx.Graph, array: Step, source: int, to: int, like: Step) -> Step:
-    """Return an array with a dim at another place."""
-    if source == to:
-        return array
-    node = graph.call_function(aten.movedim.int, (array, source, to))
-    node.meta = {**like.meta, "val": array.meta["val"].movedim(source, to)}
-    return node
-
-
-def _join(graph: fx.Graph, user: Step, stacked: Step) -> None:
-    """Put the results of all steps in the place of what joins them."""
-    value = user.meta["val"]
-    dim = (user.args[1] if len(user.args) > 1 else user.kwargs.get("dim", 0)) % value.ndim
-    whole = _moved(graph, stacked, 0, dim, user)
-    if user.target == aten.cat.default:
-        former, whole = whole, graph.call_function(aten.view.default, (whole, list(value.shape)))
-        whole.meta = dict(user.meta)
-        assert former.meta["val"].numel() == value.numel()
-    user.replace_all_uses_with(whole)
-    graph.erase_node(user)

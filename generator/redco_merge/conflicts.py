@@ -210,8 +210,6 @@ class Merge:
             self.warnings.append(f"`{name}` is imported again: the template's new code uses it")
         else:
             users = [x for x in pairs if is_changed(x) and uses(x[1], name)]
-            if not users:
-                raise Unmergeable(f"merged, it would lack {name}")
             self._take_back(users, f"it uses `{name}`, which your file lacks")
 
     def _imported_again(self, name: str) -> list[str] | None:

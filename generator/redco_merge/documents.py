@@ -68,7 +68,7 @@ def _merge_checked(
     mine, merged = merge_lines(base, ours, theirs, preferred)
     wrong = text_faults(base, mine, theirs, merged)
     if not wrong and not merged.conflicts:
-        wrong = [*kind_faults(kind, base, mine, theirs, merged.content)]
+        wrong = [*kind_faults(kind, base, ours, theirs, merged.content)]
     if kind == ".toml" and (wrong or merged.conflicts) and not preferred:
         tables = _merge_toml(base, ours, theirs)
         return tables or (merged if not wrong else keep_whole(ours, theirs, wrong[0]))

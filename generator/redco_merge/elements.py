@@ -178,8 +178,6 @@ def _spaces(group: Group) -> list[str]:
 
 def _spaced(element: Parts, index: int, spaces: list[str]) -> Parts:
     """Return an element with the space before it that the elements of another bracket have."""
-    if not spaces:
-        return element
     first, *rest = element
     space = spaces[0] if index == 0 else (spaces[1] if len(spaces) > 1 else spaces[0] or " ")
     if isinstance(first, Word):

@@ -218,3 +218,14 @@ def test_the_side_that_was_chosen_is_taken(path):
     (conflict,) = merge_document(path, base, ours, theirs).conflicts
     chosen = merge_document(path, base, ours, theirs, {conflict.symbol})
     assert (chosen.content, chosen.conflicts) == (theirs, [])
+
+
+def test_a_side_that_is_preferred_stays_a_conflict_where_the_whole_would_not_stand():
+    base, ours = b"a: 1\n\n\n\nz: 1\n", b"a: 2\n\n\n\nz: 1\nb: 1\n"
+    theirs = b"a: 3\nb: 2\n\n\n\nz: 1\n"
+    plain = merge_document("x.yaml", base, ours, theirs)
+    assert [(x.symbol, x.pending) for x in plain.conflicts] == [("line 1", False)]
+    merged = merge_document("x.yaml", base, ours, theirs, ["line 1"])
+    assert merged.content == plain.content
+    (conflict,) = merged.conflicts
+    assert conflict.symbol == "line 1" and "2 times: 0.b" in conflict.reason

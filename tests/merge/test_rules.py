@@ -184,3 +184,24 @@ def test_blocks_put_around_lines_and_lines_changed_are_both_made():
                 assert [x.symbol for x in merged.conflicts] in ([], ["f"])
             else:
                 assert merged == MergeResult(body(wrapped(changed, runs))), runs
+
+
+def in_order(order, edited="", value=1):
+    texts = (
+        f"def {name}(x):\n    y = x + {value if name == edited else 1}\n    return y\n"
+        for name in order
+    )
+    return "\n\n".join(texts).encode()
+
+
+def test_an_order_of_definitions_is_the_user_s_where_the_template_made_none():
+    base, mine = in_order("abcd"), in_order("dbca", "a", 2)
+    merged = merge(base, mine, in_order("abcd", "c", 3))
+    assert not merged.conflicts
+    assert merged.content == mine.replace(b"c(x):\n    y = x + 1", b"c(x):\n    y = x + 3")
+    both = merge(base, mine, in_order("cadb", "c", 3))
+    assert [x.symbol for x in both.conflicts] == ["<file>"] and both.content == mine
+    # One of the template's alone is taken, beside what is in conflict.
+    other = merge(base, in_order("abcd", "d", 2), in_order("cbad", "d", 3))
+    assert [x.symbol for x in other.conflicts] == ["d"]
+    assert other.content == in_order("cbad", "d", 2)

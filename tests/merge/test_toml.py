@@ -105,3 +105,37 @@ def test_the_side_that_was_chosen_is_taken():
     (conflict,) = merge_toml(base, ours, theirs).conflicts
     chosen = merge_toml(base, ours, theirs, {conflict.symbol})
     assert (chosen.content, chosen.conflicts) == (theirs, [])
+
+
+NOT_SAID = "merged, it would not say what you and the template changed"
+FAULTS = {
+    "right": ("a = 2\nb = 2\n", "a = 1\nb = 3\n", "a = 2\nb = 3\n", []),
+    "one side's": ("a = 2\nb = 2\n", "a = 1\nb = 3\n", "a = 2\nb = 2\n", [NOT_SAID]),
+    "another kind of number": ("a = 1.0\nb = 2\n", "a = 1\nb = 2\n", "a = 1\nb = 2\n", [NOT_SAID]),
+    "a number for a truth": ("a = true\nb = 2\n", "a = 1\nb = 2\n", "a = 1\nb = 2\n", [NOT_SAID]),
+    "both changed one": (
+        "a = 2\nb = 2\n",
+        "a = 3\nb = 2\n",
+        "a = 2\nb = 2\n",
+        ["you both changed one key"],
+    ),
+    "no toml": ("a = 2\nb = 2\n", "a = 1\nb = 3\n", "a = =\n", ["you both changed one key"]),
+    "no comment": (
+        "# mine\na = 2\nb = 2\n",
+        "a = 1\nb = 3\n",
+        "a = 2\nb = 3\n",
+        ["merged, it would lack a comment of yours"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_wrong_with_a_merge_by_keys(name):
+    ours, theirs, result, expected = FAULTS[name]
+    assert [*toml_faults("a = 1\nb = 2\n", ours, theirs, result)] == expected
+
+
+def test_bytes_that_are_no_text_are_merged_by_lines():
+    base, ours, theirs = (b"a = %d\nb = \xff\n" % n for n in (1, 2, 3))
+    merged = merge_toml(base, ours, theirs)
+    assert merged.content == ours and [x.symbol for x in merged.conflicts] == ["line 1"]

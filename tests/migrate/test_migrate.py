@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from redco_merge.migrate import LATEST, migrate, stale_names
+from redco_merge.migrate import LATEST, apply, migrate, stale_names
 from redco_merge.migrate.codemods import Call, Migration, Moves, Rename
 from redco_merge.migrate.moves import moved_path, new_name, with_moved
 from redco_merge.migrate.versions import MIGRATIONS
@@ -32,11 +32,17 @@ CHANGES = (
                 "redco_runtime.loop.boot(facts=run.facts)",
             ),
             Call("redco_runtime.io.Store().read(a.state)", "self.read(a.state.model)"),
+            Call(
+                "redco_runtime.loop.check(pipeline, run)",
+                "project.train.verify(run)",
+                {"pipeline": "project.pipeline"},
+            ),
         ),
         {"redco_runtime.loop.Trainer": "train() of train.py"},
     ),
 )
 
+LONG = "a" * 80  # a name
 # name: (before, after); a file that stays as it is has no second text.
 CASES = {
     "import": (
@@ -104,9 +110,52 @@ CASES = {
     "a comment in the import": (
         "from redco_runtime.loop import (\n    say,  # mine\n)\n\nsay(1)\n",
     ),
+    "an import that shares its line": ("from redco_runtime.loop import say; say(1)\n",),
+    "an import of several modules": (
+        "import os, redco_runtime.loop\n\nredco_runtime.loop.say(os)\n",
+        "import os\nfrom redco_runtime.cli import print_once\n\nprint_once(os)\n",
+    ),
+    "a name of a module that is imported in two places": (
+        "if DEBUG:\n    import redco_runtime.loop\nelse:\n    import redco_runtime.loop\n\n"
+        "redco_runtime.loop.say(1)\n",
+    ),
+    "names in an order of their own": (
+        "from redco_runtime.cli import zeta, command\nfrom redco_runtime.loop import say\n\nsay(1)\n",
+        "from redco_runtime.cli import zeta, command, print_once\n\nprint_once(1)\n",
+    ),
+    "more names than a line has room for": (
+        f"from redco_runtime.cli import {LONG}\nfrom redco_runtime.loop import say\n\nsay(1)\n",
+        f"from redco_runtime.cli import (\n    {LONG},\n    print_once,\n)\n\nprint_once(1)\n",
+    ),
+    "a comment in the call": (
+        "from redco_runtime.loop import fit\n\nfit(\n    steps,  # mine\n    pipeline,\n    run,\n)\n",
+    ),
+    "an argument twice": (
+        "from redco_runtime.loop import fit\n\nfit(steps, pipeline, run=run, steps=1)\n",
+    ),
+    "arguments that are read otherwise elsewhere": (
+        "from redco_runtime.loop import boot, fit\n\nboot(hash=(a or b).print)\nfit(x := 1, pipeline, (run))\n",
+        "from redco_runtime.loop import boot\nfrom my_project.train import train\n\n"
+        "boot(facts=(a or b).facts)\ntrain((x := 1), (run))\n",
+    ),
+    "a call within another": (
+        "from redco_runtime.loop import fit\n\nfit(fit(a, pipeline, b), pipeline, run)\n",
+        "from my_project.train import train\n\ntrain(train(a, b), run)\n",
+    ),
+    "an attribute of a call": (
+        "from redco_runtime import loop\n\nloop().say(1)\nloop[0].say(1)\n",
+    ),
+    "a byte order mark": ("\ufefffrom redco_runtime.loop import say\n\nsay(1)\n",),
     "call": (
         "from redco_runtime.loop import fit\n\nfit(build(c), pipeline, run)\n",
         "from my_project.train import train\n\ntrain(build(c), run)\n",
+    ),
+    "call of what it has to be of": (
+        "from my_project import pipeline\nfrom redco_runtime.loop import check\n\ncheck(pipeline, run)\n",
+        "from my_project import pipeline\nfrom my_project.train import verify\n\nverify(run)\n",
+    ),
+    "call of something else": (
+        "import pipeline\nfrom redco_runtime.loop import check\n\ncheck(pipeline, run)\n",
     ),
     "call by names": (
         "from redco_runtime.loop import fit\n\nfit(run=run, steps=steps, pipeline=pipeline)\n",
@@ -134,6 +183,16 @@ CASES = {
     "method": (
         "from redco_runtime.io import Store\n\nStore(1).read(x.state)\nwith Store(2) as s:\n    s.read(x.state)\n",
         "from redco_runtime.io import Store\n\nStore(1).read(x.state.model)\nwith Store(2) as s:\n    s.read(x.state.model)\n",
+    ),
+    "method of another": (
+        "from other import Store\n\nStore(1).read(x.state)\n\n# of redco_runtime.io\n",
+    ),
+    "method of what is bound once": (
+        "from redco_runtime.io import Store\n\ns = Store(1)\ns.read(x.state)\n",
+        "from redco_runtime.io import Store\n\ns = Store(1)\ns.read(x.state.model)\n",
+    ),
+    "method of what is bound by a loop": (
+        "from redco_runtime.io import Store\n\nfor s in [Store(1)]:\n    s.read(x.state)\n",
     ),
     "method of something": (
         "from redco_runtime.io import Store\n\n\ndef f(s):\n    s.read(x.state)\n",
@@ -209,6 +268,28 @@ def test_what_only_the_user_can_rewrite_is_named():
     assert rewritten(text) == text
     expected = "line 1: redco_runtime.loop.Trainer is gone: write train() of train.py"
     assert stale_names(text.encode(), "mine.py", 0, CHANGES) == [expected]
+
+
+def test_what_is_gone_is_named_where_it_is_used_and_nowhere_else():
+    text = "import redco_runtime.loop\n\nprint(redco_runtime.loop.Trainer)\n"
+    expected = "line 3: redco_runtime.loop.Trainer is gone: write train() of train.py"
+    assert stale_names(text.encode(), "mine.py", 0, CHANGES) == [expected]
+    of_others = b"from other import Trainer\n\nTrainer()\n"
+    for content in (b"x = 1\n", b"Trainer(\n", b"\xffTrainer", of_others):
+        assert stale_names(content, "mine.py", 0, CHANGES) == []
+    assert stale_names(text.encode(), "mine.py", 1, CHANGES) == []
+
+
+def test_only_its_user_stops_a_migration(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(apply, "parse_source", stop)
+    text = b"from redco_runtime.loop import say, Trainer\n\nsay(1)\n"
+    with pytest.raises(KeyboardInterrupt):
+        migrate(text, "mine.py", "my_project", 0, CHANGES)
+    with pytest.raises(KeyboardInterrupt):
+        stale_names(text, "mine.py", 0, CHANGES)
 
 
 def test_a_project_of_today_is_left_alone():
@@ -336,6 +417,7 @@ MOVED = {
     "patch('redco_runtime.text.shard.make')  # redco_runtime/text/shard.py": (
         "patch('p.runtime.data.prepare.shard.make')  # p/runtime/data/prepare/shard.py"
     ),
+    "from redco_runtime.losses import (": "from redco_runtime.losses import (",
     "# redco_runtime.mine.x": "# redco_runtime.mine.x",
     "from redco_runtimes.losses import x": "from redco_runtimes.losses import x",
     "import redco_runtime as r\nr.losses": "import redco_runtime as r\nr.losses",

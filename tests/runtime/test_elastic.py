@@ -170,7 +170,11 @@ def test_who_looks_at_whom(hosts, tmp_path):
 
 
 @pytest.mark.usefixtures("still")
-def test_where_process_0_listens_on_another_host(hosts):
+def test_where_process_0_listens_on_another_host(hosts, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(elastic, "_own_address", lambda host, port: f"by-{host}-{port}")
+        assert hosts(3)._address == "by-127.0.0.1-7000:7000"
+        assert hosts(0)._address == "127.0.0.1:7000"
     assert hosts(3)._address == "127.0.0.1:7000"
     assert hosts(3, REDCO_COORDINATOR="no.such.host:7000")._address.endswith(":7000")
 
@@ -192,3 +196,15 @@ def test_a_signal_ends_the_wait_for_hosts_with_a_line(hosts, tmp_path, capsys):
     (tmp_path / "elastic").mkdir()
     assert hosts(0).join([signal.SIGINT]) == elastic.STOPPED
     assert "launch: stopped while it waited" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("still")
+def test_a_host_is_gone_after_a_deadline_s_beats_of_the_same_note(hosts, tmp_path):
+    one = hosts(1)
+    say(tmp_path, 0)
+    one._look(0)
+    here = []
+    for _ in range(round(20 / elastic.BEAT)):
+        here.append(one._is_here(0))
+        one._look(0)
+    assert all(here) and not one._is_here(0)

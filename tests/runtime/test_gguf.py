@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from unittest.mock import MagicMock
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ from redco_runtime.checkpoints.export import export, safetensors_alone
 from redco_runtime.checkpoints.gguf import changes
 from redco_runtime.checkpoints.gguf.metadata import metadata, rope_factors
 from redco_runtime.checkpoints.gguf.vocabulary import CUTS, vocabulary
-from redco_runtime.checkpoints.gguf.write import gguf
+from redco_runtime.checkpoints.gguf.write import add_vocabulary, gguf
 from redco_runtime.data.tokenizer import load_tokenizer
 
 CONFIG = {
@@ -109,6 +110,14 @@ def test_metadata_is_of_config_json(tmp_path, params):
     assert said["tokenizer.ggml.eos_token_id"] == 1 and not said["tokenizer.ggml.add_bos_token"]
 
 
+def test_what_else_ends_a_text_has_names_of_its_own():
+    writer = MagicMock()
+    add_vocabulary(writer, load_tokenizer("bytes"), 384, {"eos_token_id": [1, 7, 9]})
+    ids = dict(call.args for call in writer.add_uint32.call_args_list)
+    ends = {"eos": 1, "eot": 7, "eom": 9}
+    assert ids.items() >= {f"tokenizer.ggml.{end}_token_id": x for end, x in ends.items()}.items()
+
+
 def test_a_window_of_all_layers_bounds_the_context():
     assert metadata(CONFIG | {"sliding_window": 64}, "llama")["context_length"] == 64
     kinds = ["sliding_attention", "full_attention"]
@@ -120,6 +129,11 @@ def test_a_scale_of_queries_that_llama_cpp_cannot_be_told_is_refused():
     assert metadata(CONFIG | {"query_pre_attn_scalar": 32}, "gemma2")
     with pytest.raises(UserError, match="root of 32, and this model by that of 64"):
         metadata(CONFIG | {"query_pre_attn_scalar": 64}, "gemma2")
+    # In its largest Gemma 2, as in Google's, by the features of a head, were all features in them.
+    largest = CONFIG | {"num_hidden_layers": 46, "hidden_size": 96, "head_dim": 32}
+    assert metadata(largest | {"query_pre_attn_scalar": 48}, "gemma2")
+    with pytest.raises(UserError, match="root of 48, and this model by that of 32"):
+        metadata(largest | {"query_pre_attn_scalar": 32}, "gemma2")
 
 
 def test_slowed_rotations_are_those_of_transformers():

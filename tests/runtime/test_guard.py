@@ -125,6 +125,17 @@ def test_it_waits_for_the_result_that_is_too_far_behind(monkeypatch):
     assert waited == [0, 1, 2]
 
 
+def test_a_step_is_looked_at_when_the_next_is_dispatched():
+    said = []
+    look = guard.Guard(Train(on_nan="skip", max_skips=9), lambda step: np.arange(1), said.append)
+    for step in range(1, guard.AHEAD + 3):
+        look(step, {"loss": 1.0, "grad_norm": 2.0, "sound": False})
+        assert len(said) == max(0, step - guard.AHEAD)
+    look.settle()
+    assert len(said) == guard.AHEAD + 2
+    assert said[0].startswith("left out, 1 in a row: step 1: loss 1, gradient norm 2.")
+
+
 def test_the_mean_of_the_norms_begins_with_the_first_of_them():
     state = new_state(ModelState({"w": jnp.zeros(2)}, {}), optax.sgd(1.0))
     means = []

@@ -205,6 +205,8 @@ def test_a_process_that_is_stopped_is_ended(monkeypatch, capsys):
     command = [sys.executable, "-c", stop, "--silence", "0.1"]
     assert launch.Launch(command, 1).run(0) == 137
     assert "process 0 has been stopped (SIGSTOP) for 0.2 s: ending it" in capsys.readouterr().err
+    works = "import time; time.sleep(0.5)"
+    assert launch.Launch([sys.executable, "-c", works, "--silence", "0.1"], 1).run(0) == 0
 
 
 def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.nn.adapters.blocks import INT8, NF4
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.errors import UserError
-from redco_runtime.checkpoints.load import adopt
+from redco_runtime.checkpoints.load import adopt, is_part
 from redco_runtime.checkpoints.lora.lora import Lora
 from redco_runtime.checkpoints.lora.peft import base_of_run
 from redco_runtime.nn.matrices import restore
@@ -31,6 +31,23 @@ def draw(*shape):
 
 ADAPTER = {"lora_a": draw(L, IN, RANK), "lora_b": draw(L, RANK, OUT)}
 KERNEL = draw(L, IN, OUT)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("q/lora_a", True),
+        ("q/kernel", False),  # it is in both
+        ("q/bias", False),  # no part of a matrix
+        ("other/lora_a", False),  # of no matrix
+        ("a/lora_a", False),  # of an adapter in both
+        ("a/lora_m", False),  # of another adapter
+        ("q/lora_m", True),
+    ],
+)
+def test_what_is_a_part_of_a_matrix_that_is_whole(path, expected):
+    like = ["q/kernel", "q/scale", "a/kernel", "a/lora_a", "a/lora_b"]
+    assert is_part(path, like) is expected
 
 
 def save(folder, frozen, adapter=True, init=None):

@@ -83,3 +83,12 @@ def test_what_reads_and_what_writes_heads_are_of_one_kind():
         up, down = kind_of((3, 8, 16), READS), kind_of((3, 16, 8), WRITES)
     assert q[0] == o[0] and q[1] != o[1]
     assert up[0] == down[0] and (up[1], down[1]) == (False, True)
+
+
+def test_singular_values_go_through_its_polynomial_five_times():
+    values = np.array([0.6, 0.8])  # of norm 1
+    expected = values
+    for _ in range(5):
+        expected = 3.4445 * expected - 4.7750 * expected**3 + 2.0315 * expected**5
+    found = orthogonal(jnp.diag(5 * values.astype(np.float32))[None])[0]
+    np.testing.assert_allclose(found, np.diag(expected), atol=1e-4)

@@ -5,7 +5,8 @@ import time
 import numpy as np
 import pytest
 from redco_runtime.data.batches import example_indices
-from redco_runtime.data.permutation import SORTED, permute
+from redco_runtime.data import permutation
+from redco_runtime.data.permutation import SORTED, permute, shuffled
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 64, 65, 1000])
@@ -25,12 +26,20 @@ def test_all_orders_are_as_likely():
 
 def test_it_never_changes():
     assert permute(np.arange(8), 10, 3, 4).tolist() == [0, 9, 2, 1, 5, 6, 7, 4]
+    assert permute(np.arange(8), 10, 3, 4, 1).tolist() == [6, 8, 3, 9, 4, 7, 1, 2]
     assert example_indices(2**40, 10**12, 4, SORTED + 1).tolist() == [
         480767,
         652679,
         864967,
         222000,
     ]
+
+
+def test_a_small_epoch_is_sorted_by_raw_numbers(monkeypatch):
+    monkeypatch.setattr(permutation, "SORTED", 6)
+    numbers = np.random.Philox(key=[3, 4]).random_raw(6)
+    assert shuffled(3, 4, 6, np.arange(6)).tolist() == np.argsort(numbers).tolist()
+    assert (shuffled(3, 4, 7, np.arange(7)) == permute(np.arange(7), 7, 3, 4)).all()
 
 
 def test_an_epoch_of_any_size_begins_at_once():

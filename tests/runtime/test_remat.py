@@ -12,8 +12,7 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.step.memory_estimate import Saving, measure
 from redco_runtime.step.remat import choose, fit, state_size, writes_out
-from redco_runtime.nn.saved_names import saved
-from redco_runtime.nn.saved_names import LOGITS
+from redco_runtime.nn.saved_names import CHOICE, LOGITS, Choice, saved
 from redco_runtime.base.state import ModelState, TrainState
 
 L, B, D, F = 3, 8, 4, 16
@@ -110,6 +109,25 @@ def test_those_are_saved_that_fit_the_dearest_first():
     assert choose(savings, -1) == ()
 
 
+@pytest.mark.parametrize(
+    ("machine", "written_out"), [("gpu", True), ("tpu", False), ("cpu", False)]
+)
+def test_layers_are_written_out_on_gpus_alone(mesh, monkeypatch, machine, written_out):
+    monkeypatch.setattr(remat, "platform", lambda: machine)
+    monkeypatch.setattr(remat, "writes_out", lambda *_: True)
+    traced = []
+    inner = make_loss("fit")
+
+    def loss(*args):
+        traced.append(CHOICE.get())
+        return inner(*args)
+
+    with jax.set_mesh(mesh):
+        fitted_loss = fit(loss, MODEL, BATCH, 1, "u", 0, rows=4)
+        jax.eval_shape(fitted_loss, MODEL, BATCH, KEY)
+    assert traced[-1] == Choice(("u",), written_out)
+
+
 @pytest.mark.parametrize(("memory", "computed"), [(10**9, 6), (0, 8)], ids=["all of it", "nothing"])
 def test_memory_decides_what_is_computed_again(mesh, monkeypatch, capsys, memory, computed):
     monkeypatch.setattr(remat, "device_memory", lambda: memory)
@@ -118,6 +136,13 @@ def test_memory_decides_what_is_computed_again(mesh, monkeypatch, capsys, memory
         assert products(fitted("fit")) == computed
     names = "y, u" if memory else "nothing; computed again: y, u"
     assert capsys.readouterr().out == f"remat: 0.0 GB saved: {names}\n"
+
+
+def test_what_is_saved_is_said_with_its_size(capsys):
+    savings = tuple(Saving(name, size, 1) for name, size in (("a", 3 * 10**9), ("b", 10**9)))
+    remat._say.cache_clear()
+    remat._say(savings, ("a",))
+    assert capsys.readouterr().out == "remat: 3.0 GB saved: a; computed again: b\n"
 
 
 def test_a_micro_batch_has_room_where_a_batch_has_none(mesh, monkeypatch):

@@ -16,7 +16,6 @@ from redco_plan.apart import forms
 from redco_plan.apart.entries import join_products
 from redco_plan.apart.merged import Merged
 from redco_plan.apart.parts import Parts
-from redco_plan.apart.rewritten import Rewritten
 from redco_plan.apart.run import run_apart
 from redco_plan.apart.stored import Fused
 from redco_plan.apart.sums import add_products_first
@@ -214,49 +213,6 @@ def test_convolutions_of_parts_are_those_of_the_whole(name):
     x = jnp.arange(30.0).reshape(1, 6, 5)
     found = run_apart(CONVOLVED[name], stored, x, form=form)
     np.testing.assert_allclose(found, CONVOLVED[name](params, x), 1e-6)
-
-
-# What is made of rows of 12 = 4 x 3, each (2, 5) -> the dims in which it then is.
-OF_ROWS = {
-    "transpose": (lambda y: y.transpose(2, 0, 1), "5,4,3,2"),
-    "broadcast": (lambda y: jnp.broadcast_to(y[:, None], (12, 7, 2, 5)), "4,3,7,2,5"),
-    "broadcast a dim of one": (lambda y: jnp.broadcast_to(y[:, :1], (12, 2, 5)), "4,3,2,5"),
-    "squeeze": (lambda y: y[:, 1], "4,3,5"),
-    "reshape": (lambda y: y.reshape(12, 10), "4,3,10"),
-    "reshape beside a dim of one": (lambda y: y.reshape(12, 1, 10), "4,3,1,10"),
-    "reshape back": (lambda y: y.reshape(4, 3, 10), "4,3,10"),
-    "reshape behind another": (lambda y: y.transpose(1, 2, 0).reshape(10, 12), "2,5,4,3"),
-    "max": (lambda y: y.max(1), "4,3,5"),
-    "sum of rows": (lambda y: y.sum(0), "2,5"),
-    "argmax": (lambda y: 1.0 * jnp.argmax(y, 1), "4,3,5"),
-    "argmax of rows": (lambda y: 1.0 * jnp.argmax(y, 0), "2,5"),
-    "cumsum": (lambda y: jnp.cumsum(y, 2), "4,3,2,5"),
-    "cumsum of rows": (lambda y: jnp.cumsum(y, 0), "12,2,5"),
-    "slice": (lambda y: y[:, :, 1::2], "4,3,2,2"),
-    "slice of rows": (lambda y: y[2:], "10,2,5"),
-    "split": (lambda y: jnp.split(y, [2], 2)[1], "4,3,2,3"),
-    "split of rows": (lambda y: jnp.split(y, 3)[1], "4,2,5"),
-    "concatenate": (lambda y: jnp.concatenate([y, y[:, :1]], 1), "4,3,3,5"),
-    "concatenate rows": (lambda y: jnp.concatenate([y, y[:2]]), "14,2,5"),
-    "times a kernel": (lambda y: y @ jnp.arange(30.0).reshape(5, 6), "4,3,2,6"),
-    "times other rows": (lambda y: jnp.einsum("rab,crb->rac", y, y.transpose(1, 0, 2)), "4,3,2,2"),
-    "summed over rows": (lambda y: jnp.einsum("rab,rac->bc", y, y), "5,5"),
-    "of other factors": (lambda y: y + jnp.ones((2, 6, 2, 5)).reshape(12, 2, 5), "12,2,5"),
-    "of one element": (lambda y: y * jnp.ones((1, 2, 5)), "4,3,2,5"),
-}
-
-
-@pytest.mark.parametrize("name", OF_ROWS)
-def test_rows_that_are_merged_are_apart_where_they_can_be(name):
-    make, shape = OF_ROWS[name]
-
-    def forward(_, x):
-        return jnp.sin(make(x.reshape(12, 2, 5)))
-
-    x = jnp.arange(120.0).reshape(4, 3, 2, 5) % 7 / 7
-    run = functools.partial(run_apart, forward, form=Rewritten())
-    assert f"f32[{shape}] = sin" in str(jax.make_jaxpr(run)({}, x))
-    np.testing.assert_allclose(run({}, x), forward({}, x), 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize(

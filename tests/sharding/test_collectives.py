@@ -1,6 +1,8 @@
 """The collectives that are predicted: those that Megatron's authors count, and compilers make."""
 
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -11,7 +13,13 @@ from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, V, shapes
 
 from redco_plan.causes import PHASES
-from redco_plan import Collective, collectives_per_layer, plan_sharding, predict_collectives
+from redco_plan import (
+    Collective,
+    bytes_sent,
+    collectives_per_layer,
+    plan_sharding,
+    predict_collectives,
+)
 from redco_plan.collective import GRADIENTS, PARAMETERS
 
 SEQUENTIAL = ["llama", "gpt2", "gpt2_unrolled", "vit"]
@@ -240,3 +248,31 @@ def test_experts_change_places_with_the_rows_of_the_batch():
 def test_every_model_is_predicted(name):
     for one in predict_collectives(plan_of(name, adapt=True, fsdp=2, model=4)):
         assert one.bytes > 0 and one.times > 0 and one.axes
+
+
+def test_bytes_that_are_sent_are_those_of_rings_in_the_order_of_the_mesh():
+    def collective(kind, axes, size, times=1):
+        return Collective(kind, "forward", axes, (), "B S D", size, times, ())
+
+    plan = SimpleNamespace(mesh={"data": 2, "fsdp": 4, "model": 1})
+    found = bytes_sent(
+        plan,
+        [
+            collective("collective-permute", ("fsdp",), 8),
+            collective("all-gather", ("fsdp",), 16, 3),
+            collective("all-reduce", ("data", "fsdp"), 80),
+            collective("all-to-all", ("data",), 10),
+            collective("all-gather", ("model",), 99),
+        ],
+    )
+    expected = {("data",): 5, ("data", "fsdp"): 140, ("fsdp",): 8 + 36}
+    assert [*found.items()] == [*expected.items()]
+
+
+def test_what_is_frozen_has_no_gradient_to_reduce():
+    plan = plan_sharding(*ZOO["gpt2"], {"data": 2, "fsdp": 2})
+    frozen = replace(plan, frozen=frozenset(x.path for x in plan.parameters))
+    arrays = [
+        {one.array for one in predict_collectives(x) if not one.classes} for x in (plan, frozen)
+    ]
+    assert arrays[0] - arrays[1] == {GRADIENTS} and PARAMETERS in arrays[1]

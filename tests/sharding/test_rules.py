@@ -53,6 +53,7 @@ LOCAL = {
     "linear": lambda h: jax.linear_transpose(lambda x: 2 * x, h)(h)[0],
     "reduce": lambda h: h - lax.reduce(h, 0.0, lambda a, b: jnp.hypot(a, b), (0,)),
     "psum": on_devices(lambda h: h - lax.psum(h, "mine"), P(None, "mine"), P(None, "mine")),
+    "axis_index": on_devices(lambda h: h + lax.axis_index("mine"), P("mine"), P("mine")),
     "all_gather": on_devices(
         lambda h: lax.all_gather(h, "mine", tiled=True)[:1], P("mine"), P("mine")
     ),
@@ -70,6 +71,11 @@ ALONG = {
     ),
     "scattered": on_devices(
         lambda h: lax.psum_scatter(h, "mine", scatter_dimension=1, tiled=True), P(), P(None, "mine")
+    ),
+    "scattered to one each": on_devices(
+        lambda h: lax.psum_scatter(h.reshape(B, 4, -1), "mine", scatter_dimension=1),
+        P(),
+        P(None, "mine"),
     ),
     "exchanged": on_devices(
         lambda h: lax.all_to_all(h, "mine", 1, 0, tiled=True), P("mine"), P(None, "mine")
@@ -124,8 +130,10 @@ def test_every_second_of_all_columns_lies_as_the_columns(cut, same):
     [
         lambda a, b: lax.dynamic_update_slice(a, b[:2], (1, 0)),
         lambda a, b: lax.sort((a, b), dimension=0, num_keys=1)[1],
+        lambda a, b: jnp.take_along_axis(a, b.astype(int), axis=0),
+        jax.vmap(lambda a, b: a.at[b.astype(int)].set(0.0), 1, 1),
     ],
-    ids=["written into", "sorted by"],
+    ids=["written into", "sorted by", "taken by", "written by"],
 )
 def test_rows_that_come_together_are_of_one_class(join):
     def forward(params, batch):

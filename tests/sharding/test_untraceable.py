@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from redco_plan import ShardingError
+from redco_plan import ShardingError, error_advice
 from redco_plan.trace import trace
 
 X = {"x": jax.ShapeDtypeStruct((4, 8), jnp.float32)}
@@ -88,3 +88,15 @@ def test_a_leaf_that_is_no_array_is_named():
 
 def test_sharding_errors_are_value_errors():
     assert issubclass(ShardingError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("absent.part", "pip install absent where redco-new is"),
+        ("numpy.absent", "mend that line, or install the version of it that has that"),
+        (None, "mend that line, or install the version of it that has that"),
+    ],
+)
+def test_a_module_that_is_missing_is_installed(name, advice):
+    assert error_advice(ModuleNotFoundError(name=name)) == advice

@@ -70,8 +70,6 @@ def streams(random: nnx.State, key: jax.Array) -> PyTree:
     random: the model's nnx.RngState, of arrays or ShapeDtypeStructs.
     """
     leaves, structure = jax.tree.flatten(nnx.to_pure_dict(random))
-    if not leaves:
-        return {}
     keys = jax.random.split(jax.random.fold_in(key, APART), len(leaves))
 
     def renew(leaf: jax.Array, key: jax.Array) -> jax.Array:

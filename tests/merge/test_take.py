@@ -6,6 +6,7 @@ import pytest
 from merge.test_prefer_theirs import LAYOUTS, squeezed
 
 from redco_merge import WHOLE, merge, take
+from redco_merge.take import CannotTake, check_names
 from redco_merge.spots import pair_spots, touches
 
 BASE = """\
@@ -202,3 +203,11 @@ def test_a_symbol_is_in_the_places_that_reach_into_it():
             for rows in (range(3), range(3, 4))
         ]
         assert [touches(pair, place) for pair in pairs] == expected, place
+
+
+def test_an_attribute_is_none_of_a_function_that_is_gone():
+    ours, theirs = b"def f():\n    pass\n\n\nx = 1\nx.f\n", b"x = 1\n"
+    check_names(ours, theirs, b"x = 1\nx.f\n")
+    member = b"class C:\n    f = 1\n    g = 2\n\n\nC().f\n"
+    with pytest.raises(CannotTake, match="your file still uses f"):
+        check_names(member, b"class C:\n    g = 2\n", b"class C:\n    g = 2\n\n\nC().f\n")

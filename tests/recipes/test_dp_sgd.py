@@ -223,6 +223,8 @@ def test_noise_is_worked_out_for_an_epsilon():
         ),
         ({"expected": 300}, "--expected-rows: 300 of a batch .* --batch-size 200"),
         ({"delta": 0.5}, "--delta: 0.5 is not above 0 and below 1 / 1000"),
+        ({"delta": 0.001}, "--delta: 0.001 is not above 0 and below 1 / 1000"),
+        ({"delta": 0.0}, "--delta: 0.0 is not above 0 and below 1 / 1000"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_line(settings, message):

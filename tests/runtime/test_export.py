@@ -229,6 +229,19 @@ def test_the_tokenizer_goes_with_it_and_its_ids(tmp_path, mesh, generation):
     assert found == config | ids | {"bos_token_id": None}
 
 
+@pytest.mark.parametrize(("own", "every"), [([1, 3], [7, 1, 3]), (3, [7, 1, 3][::2]), (None, [7])])
+def test_what_else_ends_a_text_is_in_its_generation_and_documents_lie_beside(
+    tmp_path, mesh, own, every
+):
+    generation = {"top_k": 2} | ({} if own is None else {"eos_token_id": own})
+    beside = {"of_mine.json": {"a": [1]}}
+    options = {"table": TABLE, "generation": generation, "ends": [7], "beside": beside}
+    export(sharded(mesh), tmp_path / "model", {"n": 1}, **options)
+    written = json.loads((tmp_path / "model" / "generation_config.json").read_text())
+    assert written == {"top_k": 2, "eos_token_id": every}
+    assert json.loads((tmp_path / "model" / "of_mine.json").read_text()) == {"a": [1]}
+
+
 def test_the_padding_of_a_model_is_its_own(tmp_path, mesh):
     from transformers import ByT5Tokenizer
 

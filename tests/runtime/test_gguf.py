@@ -98,6 +98,8 @@ def test_changes():
     ]
     assert np.array_equal(changes.transposed("h.0.attn.c_attn.weight", value, {}), value.T)
     assert np.array_equal(changes.transposed("wte.weight", value, {}), value)
+    assert np.array_equal(changes.parts_apart("layers.0.dense.weight", value, config), value)
+    assert np.array_equal(changes.unchanged(fused, value, config), value)
     assert np.array_equal(changes.plus_one("layers.0.q_norm.weight", value, {}), value + 1)
     assert np.array_equal(changes.plus_one("model.embed_tokens.weight", value, {}), value)
 
@@ -116,6 +118,42 @@ def test_what_else_ends_a_text_has_names_of_its_own():
     ids = dict(call.args for call in writer.add_uint32.call_args_list)
     ends = {"eos": 1, "eot": 7, "eom": 9}
     assert ids.items() >= {f"tokenizer.ggml.{end}_token_id": x for end, x in ends.items()}.items()
+
+
+def test_rotations_are_of_far_layers_and_of_near_ones():
+    far, near = {"rope_theta": 1e6, "rope_type": "linear", "factor": 8.0}, {"rope_theta": 1e4}
+    rope = {"full_attention": far, "sliding_attention": near}
+    said = metadata(CONFIG | {"rope_parameters": rope, "query_pre_attn_scalar": 32}, "gemma3")
+    assert (said["rope.freq_base"], said["rope.freq_base_swa"]) == (1e6, 1e4)
+    assert (said["rope.scaling.type"], said["rope.scaling.factor"]) == ("linear", 8.0)
+    plain = metadata(CONFIG, "llama")
+    assert "rope.freq_base_swa" not in plain and "rope.scaling.type" not in plain
+    half = CONFIG["rope_parameters"] | {"partial_rotary_factor": 0.5}
+    assert metadata(CONFIG | {"rope_parameters": half}, "llama")["rope.dimension_count"] == 16
+
+
+def test_slowed_rotations_and_a_template_of_chats_are_in_the_file(tmp_path, params):
+    rope = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0}
+    rope |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+    tokenizer = load_tokenizer("bytes")
+    tokenizer.chat_template = "{{ messages }}"
+    config = CONFIG | {"rope_parameters": rope}
+    read = write(params, tmp_path / "out", config=config, tokenizer=tokenizer)
+    (factors,) = (x.data for x in read.tensors if x.name == "rope_freqs.weight")
+    assert np.array_equal(factors, rope_factors(config))
+    assert read.fields["tokenizer.chat_template"].contents() == "{{ messages }}"
+
+
+def test_a_tensor_that_llama_cpp_lacks_is_refused(tmp_path, params):
+    with pytest.raises(UserError, match="llama.cpp has no model.mine.weight in llama"):
+        table = TABLE | {"ln": Tensor("model.mine.weight")}
+        tokenizer = load_tokenizer("bytes")
+        write_ = gguf("llama", changes.unchanged)("gguf")
+        export(params, tmp_path / "out", CONFIG, table=table, tokenizer=tokenizer, write=write_)
+    with pytest.raises(UserError, match="--format"):
+        write_ = gguf("llama", changes.unchanged)("gguf")
+        export(params, tmp_path / "out", CONFIG, table=TABLE, write=write_)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_window_of_all_layers_bounds_the_context():

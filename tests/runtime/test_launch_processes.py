@@ -209,6 +209,13 @@ def test_a_process_that_is_stopped_is_ended(monkeypatch, capsys):
     assert launch.Launch([sys.executable, "-c", works, "--silence", "0.1"], 1).run(0) == 0
 
 
+def test_flags_of_the_program_that_the_launcher_reads_are_whole_words():
+    one = launch.Launch(["-m", "program", "--help", "--sil", "3", "--work", "x"], 1)
+    assert one.flag("silence") == launch.SILENCE and one.flag("workdir") == launch.NOWHERE
+    said = launch.Launch(["-m", "program", "--silence", "3"], 1)
+    assert said.flag("silence") == 3
+
+
 def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):
     events = tmp_path / "memory.events"
     events.write_text("low 0\noom 1\noom_kill 3\n")

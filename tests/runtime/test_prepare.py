@@ -252,16 +252,18 @@ def test_each_shard_is_made_first_by_one_process(monkeypatch, tmp_path, count):
     jobs = [SimpleNamespace(folder=tmp_path, number=i) for i in range(count)]
     monkeypatch.setattr(build, "_jobs", lambda *_: jobs)
     for processes in (1, 2, 3, 7):
-        first = []
+        first, bars = [], []
 
-        def make(own, *_, first=first, **__):
+        def make(own, alone=False, first=first, bars=bars, shown=False):
             first.extend(job.number for job in own)
+            bars.append((alone, shown))
             yield
 
         for place in range(processes):
             task = SimpleNamespace(maker=None, source=None, make=make)
             next(build._Task.make_all(task, tmp_path / "index", None, (place, processes)))
         assert first == [*range(count)]
+        assert bars == [(processes == 1, True), *[(False, False)] * (processes - 1)]
 
 
 class Sent:

@@ -78,6 +78,14 @@ def test_weights_of_the_next_tokens_say_what_is_learned(show):
     assert "a·b[c·d]\n" in out
 
 
+@pytest.mark.parametrize(("name", "none"), [("labels", -1), ("label", 0)])
+def test_what_tokens_become_is_behind_them(show, name, none):
+    rows = row("abc", "", **{name: np.array([none, ord("X"), 1])})
+    del rows["learned"]
+    out = show(pipeline([rows]))
+    assert "3 tokens in 1 texts, 2 of them learned\na[b->X·c->\\x01]\n" in out
+
+
 def test_as_many_rows_as_there_are(show):
     out = show(pipeline([row("ab", " ^"), row("cd", " ^")]), rows=5)
     assert "a[b]" in out and "c[d]" in out and "row 3" not in out

@@ -9,7 +9,8 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.loop.sweep import best_of
 from redco_runtime.nn.adapters.layers import LoraSettings
 from redco_runtime.step import stack
-from redco_runtime.step.stack import summary
+from redco_runtime.base.state import ModelState
+from redco_runtime.step.stack import Own, scale_products, summary
 from redco_runtime.step.sweep import Sweep, rows_of
 
 
@@ -74,3 +75,19 @@ def test_an_adapter_that_is_lost_does_not_end_the_others():
     assert (found["loss"], found["worst_loss"], found["adapter"]) == (2, 3, 2)
     assert found["grad_norm"] == 4 and found["adapter_1/loss"] == 3
     assert not summary({**values, "sound": jnp.array([False] * 3)})["sound"]
+
+
+def test_what_an_adapter_adds_is_scaled_once():
+    params = {"q": {"lora_a": jnp.ones(2), "lora_b": jnp.ones(2)}, "norm": jnp.ones(2)}
+    scaled = scale_products(ModelState(params, {}), jnp.float32(3)).params
+    assert {name: float(x[0]) for name, x in (scaled["q"] | {"norm": scaled["norm"]}).items()} == {
+        "lora_a": 1,
+        "lora_b": 3,
+        "norm": 1,
+    }
+
+
+def test_learning_rates_are_numbers_of_python():
+    """Their schedules round as those of a run alone."""
+    own = Own(jnp.int32(1), jax.random.key(0), None, (1e-3, 2e-3))
+    assert len(jax.tree.leaves(own)) == 2 and jax.jit(lambda own: own)(own).rates == (1e-3, 2e-3)

@@ -15,7 +15,7 @@ from redco_plan import plan_sharding, predict_collectives
 from redco_plan.apart import forms
 from redco_plan.apart.entries import join_products
 from redco_plan.apart.merged import Merged
-from redco_plan.apart.parts import Parts
+from redco_plan.apart.parts import Parts, Piece
 from redco_plan.apart.run import run_apart
 from redco_plan.apart.stored import Fused
 from redco_plan.apart.sums import add_products_first
@@ -242,9 +242,9 @@ def test_products_with_parts_are_those_of_the_whole(product):
 
 def test_of_forms_that_meet_the_rules_of_the_lowest_are_asked_first(monkeypatch):
     monkeypatch.setattr(forms, "RULES", {})
-    for form in (Merged, Parts):
+    for form in (Merged, Parts, Merged, Piece):
         forms.rule(form, "any")(print)
-    assert [form for form, _ in forms.RULES["any"]] == [Parts, Merged]
+    assert [form for form, _ in forms.RULES["any"]] == [Parts, Piece, Merged, Merged]
 
 
 def joined(function):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -26,18 +26,22 @@ OTHERS = {
 LAYERS = {f"{cls.__module__}.{cls.__qualname__}" for cls in LEAVES}
 
 
-def decompose(program: ExportedProgram) -> ExportedProgram:
-    """Return a program in which operations that no rule prints are those that PyTorch makes them of, where these all have rules."""
-    former = program
+def decompose(exported: ExportedProgram) -> ExportedProgram:
+    """Return a program, functional, in which operations that no rule prints are those that PyTorch makes them of, where these all have rules."""
+    operations = frozenset(node.target for node in exported.graph.nodes)
+    table = dict(_TABLES.get(operations, {}))
+    program = exported.run_decompositions(table)
     for _ in range(ROUNDS):
         strangers = _strangers(program)
         if not strangers:
+            _TABLES[operations] = table
             return program
-        table = _table(strangers)
-        if len(table) < len(strangers):
+        more = _table(strangers)
+        if len(more) < len(strangers):
             break
-        program = program.run_decompositions(table)
-    return former if _strangers(program) else program
+        table |= more
+        program = program.run_decompositions(more)
+    return exported.run_decompositions({}) if _strangers(program) else program
 
 
 def _strangers(program: ExportedProgram) -> set[OpOverload]:
@@ -70,4 +74,7 @@ def _table(operations: set[OpOverload]) -> dict[OpOverload, Callable[..., Any]]:
     }
 
 
+# The operations of a program -> what those of its last round were made by: a class is traced with many sizes, and each
+# round takes as long as the trace.
+_TABLES: dict[frozenset[Any], Mapping[OpOverload, Callable[..., Any]]] = {}
 _every = cache(default_decompositions)  # which is made anew each time it is asked for

@@ -75,7 +75,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         with silence(), numbers_as_steps():
             exported, all_rows = export(module, inputs)
             say_stops(exported)
-            exported = decompose(exported.run_decompositions({}))
+            exported = decompose(exported)
             parts = torch.export.unflatten(exported)
     except Exception as error:  # whatever the class's own code raises
         raise export_failure(module, error) from error

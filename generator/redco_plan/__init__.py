@@ -6,7 +6,7 @@ Code outside imports from here only. README.md says which file does what.
 from redco_plan.classes import LETTERS, neighbouring_classes
 from redco_plan.collective import Collective, bytes_sent, collectives_per_layer, dim_letters
 from redco_plan.collectives import in_stages, predict_collectives, token_axes
-from redco_plan.constraints import constrain, row_constraints
+from redco_plan.constraints import LayerProduct, constrain, layer_products, row_constraints
 from redco_plan.divide import Divider, find_ways
 from redco_plan.placement import (
     CONTEXT,
@@ -40,6 +40,7 @@ __all__ = [
     "STAGE",
     "Collective",
     "Divider",
+    "LayerProduct",
     "Node",
     "Plan",
     "ShardingError",
@@ -56,6 +57,7 @@ __all__ = [
     "in_stages",
     "inner_axes",
     "install_advice",
+    "layer_products",
     "neighbouring_classes",
     "plan_sharding",
     "predict_collectives",

@@ -6,7 +6,7 @@ On as few as keep the compiler on track.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,14 +53,53 @@ def row_constraints(plan: Plan) -> dict[str, P]:
     By the path of the model's own parameter, however it is stored. One that makes arrays of several
     layouts is left out. So is the size of `fsdp`: a mesh may have another one than the plan.
     """
-    mesh = plan.mesh | {FSDP: max(plan.mesh[FSDP], 2)}
-    constraints = Constraints(replace(plan.layouts, mesh=mesh), plan.partitions)
     specs: dict[str, set[P]] = defaultdict(set)
-    for index, spec in constraints.by_parameter():
-        path = plan.parameters[index].path
-        whole = path.rpartition("/")[0]
-        specs[whole if whole in plan.apart else path].add(spec)
+    for index, spec in _constraints_of(plan).by_parameter():
+        specs[_whole_path(plan, index)].add(spec)
     return {path: of.pop() for path, of in sorted(specs.items()) if len(of) == 1}
+
+
+@dataclass(frozen=True)
+class LayerProduct:
+    """What layers in a loop compute with a parameter.
+
+    layout: as the plan has it, however large `fsdp` is.
+    bytes: of one layer, of all rows and all parts of a parameter; 0 where the layer hands it on, and the loop has it anyway.
+    """
+
+    layout: P
+    bytes: int
+
+
+def layer_products(plan: Plan) -> dict[str, LayerProduct]:
+    """Return the products with parameters in loops over layers, by the path of the model's own parameter.
+
+    One that makes arrays of several layouts is left out.
+    """
+    constraints, found = _constraints_of(plan), defaultdict[str, list[LayerProduct]](list)
+    for kernel, made, handed_on in constraints.products(plan.classes.graph.bodies[0]):
+        index = kernel.parameter or 0
+        if len(kernel.dims) < len(plan.parameters[index].shape):
+            size = 0 if handed_on else made.bytes
+            found[_whole_path(plan, index)].append(LayerProduct(constraints.layouts.of(made), size))
+    return {
+        path: LayerProduct(of[0].layout, sum(one.bytes for one in of))
+        for path, of in sorted(found.items())
+        if len({one.layout for one in of}) == 1
+    }
+
+
+def _constraints_of(plan: Plan) -> Constraints:
+    """Return those of a plan, as of a mesh where `fsdp` splits."""
+    mesh = plan.mesh | {FSDP: max(plan.mesh[FSDP], 2)}
+    return Constraints(replace(plan.layouts, mesh=mesh), plan.partitions)
+
+
+def _whole_path(plan: Plan, index: int) -> str:
+    """Return the path of the model's own parameter that a stored one is, or is a part of."""
+    path = plan.parameters[index].path
+    whole = path.rpartition("/")[0]
+    return whole if whole in plan.apart else path
 
 
 def _layouts_of(plan: Plan, program: Program) -> Layouts:
@@ -115,6 +154,26 @@ class Constraints:
                 for kernel in filter(None, map(body.value, eqn.invars)):
                     if kernel.parameter is not None and self._meet(kernel, kernel.parameter, value):
                         yield kernel.parameter, spec
+
+    def products(
+        self, body: Body, handed_on: Set[Atom] = frozenset()
+    ) -> Iterator[tuple[Value, Value, bool]]:
+        """Yield (parameter, product or the sum that it ends in, whether a layer hands that on) of each product of data.
+
+        handed_on: what the layer that `body` is in hands on, of its variables
+        """
+        readers = find_readers(body.jaxpr)
+        for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
+            for one in inner:
+                pairs = zip(one.jaxpr.outvars, eqn.outvars, strict=False)
+                last = {i for i, outer in pairs if last_sum(outer, readers) in handed_on}
+                loop = eqn.primitive.name == "scan"
+                yield from self.products(one, {*one.jaxpr.outvars} if loop else last)
+            if not inner and self.layouts.multiplied(body, eqn) and len(eqn.outvars) == 1:
+                end = last_sum(eqn.outvars[0], readers)
+                for kernel in filter(None, map(body.value, eqn.invars)):
+                    if kernel.parameter is not None and body.values[end].data:
+                        yield kernel, body.values[end], end in handed_on
 
     def _results(self, body: Body) -> Iterator[tuple[Var, JaxprEqn]]:
         """Yield (variable to constrain, the equation that it is the output of, or the sum of)."""

@@ -11,8 +11,9 @@ from jax.sharding import PartitionSpec as P
 from sharding.parted import values
 from sharding.zoo import D, F, IDS, V, shapes
 
-from redco_plan import constrain, plan_sharding, row_constraints
+from redco_plan import LayerProduct, constrain, layer_products, plan_sharding, row_constraints
 from redco_plan.apart.run import run_apart
+from redco_plan.apart.stored import Fused, take_apart
 
 FREE = P.UNCONSTRAINED
 ROWS = P(("data", "fsdp"), FREE, FREE)
@@ -88,6 +89,43 @@ def test_a_plan_has_them_where_fsdp_splits_a_dim_that_stays(fsdp):
         with jax.set_mesh(mesh):
             made = jax.make_jaxpr(constrain(plan, forward("in a loop")))(PARAMS, IDS)
         assert str(made).count("sharding_constraint") == 2
+
+
+def stacked(p, x):
+    """Two layers, computed twice, whose first product is one of two halves."""
+
+    def layer(x, of):
+        gate, up = jnp.split(x @ of["pair"], 2, axis=-1)
+        return x + (gate * up) @ of["down"], None
+
+    return jax.lax.scan(jax.checkpoint(layer, policy=None), x, p)[0]
+
+
+def test_products_of_layers_have_layouts_sizes_and_names():
+    """By the path of the model's own parameter, also where a parameter is stored as several."""
+    params, x = shapes(pair=(2, D, 2 * F), down=(2, F, D)), jax.ShapeDtypeStruct((16, 8, D), "f4")
+    mesh = {"fsdp": 2, "model": 2}
+    plan = plan_sharding(stacked, params, x, mesh, apart=True)
+    assert plan.apart == {"pair": (2, (F, F))}
+    products, rows = layer_products(plan), ("data", "fsdp")
+    assert products == {
+        # the layer hands it on, and the loop has it anyway
+        "down": LayerProduct(P(rows, None, None), 0),
+        "pair": LayerProduct(P(rows, None, "model"), 2 * 16 * 8 * F * 4),
+    }
+    specs = {path: one.layout for path, one in products.items()}
+    run = partial(run_apart, stacked, form=Fused(plan.apart), activations=specs)
+    with jax.set_mesh(jax.make_mesh((1, 2, 2), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)):
+        program = jax.make_jaxpr(run)(take_apart(values(params, 1), plan.apart), values(x, 1))
+    (loop,) = (e for e in program.jaxpr.eqns if e.primitive.name == "scan")
+    (layer,) = (e.params["jaxpr"] for e in loop.params["jaxpr"].jaxpr.eqns if "policy" in e.params)
+    names = [e.params["name"] for e in layer.eqns if e.primitive.name == "name"]
+    assert names == [
+        "pair",
+        "pair",
+        "down",
+    ]  # outside of calls, where the policy of a run sees them
+    assert str(layer).count("sharding_constraint") == 3
 
 
 @pytest.mark.parametrize(("sequence", "rest"), [(False, (FREE, FREE)), (True, (None, None))])

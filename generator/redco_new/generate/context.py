@@ -131,7 +131,7 @@ class ProjectLayout:
     tiny_apart: Mapping[Text, tuple[int, tuple[int, ...]]] | None
     tables: tuple[SpecTable, ...]
     moments: Mapping[Text, Code]
-    saved: Mapping[Name, str]
+    saved: Mapping[Text, str]
     padded: Mapping[Text, tuple[int, ...]]
     divided: Mapping[Name, tuple[Name, ...]]
     total: str

@@ -194,6 +194,7 @@ def _project_model(
         config_class=family.config_class,
         sizes={section: {"dtype": request.dtype, **others} for section, others in changes.items()},
         tiny=_tiny_preset(recipe, model, adapter),
+        saves=True,
         branches=recipe.branches,
         maker=recipe.maker,
         head=bool(recipe.head_of(family.provides)),

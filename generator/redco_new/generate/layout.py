@@ -15,15 +15,18 @@ from redco_plan import (
     FSDP,
     LETTERS,
     STAGE,
+    LayerProduct,
     Plan,
     axes_of_entry,
     inner_axes,
+    layer_products,
     row_constraints,
 )
 
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectLayout, SpecTable
 from redco_new.generate.first_runs import FirstRuns
+from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.remat import saved_sizes
 from redco_new.generate.plan import traced_rows
 from redco_new.inspect.elements import count_elements
@@ -98,15 +101,20 @@ def layout_context(
     tiny: tuple[Program, Plan] | None = None,
     branches: Sequence[str] = (),
     scores: Sequence[str] = (),
+    model: ProjectModel | None = None,
 ) -> ProjectLayout:
     """Return what the templates of a project print of a plan.
 
     branches: the models whose parameters it has, where there are several.
     scores: further ones, which a run may have: they lie as the first one, with a score.
     tiny: the preset tiny, and its own plan, if its sizes are others; None for a family, whose tiny model fits.
+    model: as templates have it; None for one of a family.
     """
+    saves = request.is_family or model is not None and model.saves
+    products = layer_products(plan) if saves and not request.is_family else {}
     mesh = plan.mesh | {"data": request.mesh["data"]}
     rows = plan.rows()
+    tiny_apart = _tiny_parts(plan, *tiny) if tiny and request.own else None
     return ProjectLayout(
         mesh=mesh,
         first=FirstRuns.of(mesh),
@@ -114,19 +122,40 @@ def layout_context(
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
         rows=plan.batch_axes if plan.layouts.rows_alone and request.is_family else (),
-        activations=_texts(plan.activations if request.is_family else row_constraints(plan)),
+        activations=_texts(_activations(plan, model, products)),
         apart=plan.apart,
         rewritten=plan.rewritten,
-        tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
+        tiny_apart=tiny_apart if tiny_apart != plan.apart else None,
         tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches, scores),
         moments=_moments(plan) if request.zero else {},
-        saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
+        saved=(saved_sizes(plan, traced_rows(request), products) if saves else {}),
         padded=_padded(plan, branches, scores),
         divided={"sequence_length": over} if (over := _position_axes(request, mesh)) else {},
         total=_in_words(count_elements(rows)),
         trained=_in_words(count_elements([r for r in rows if r["path"] not in plan.frozen])),
         total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
     )
+
+
+def _activations(
+    plan: Plan, model: ProjectModel | None, products: Mapping[str, LayerProduct]
+) -> dict[str, P]:
+    """Return name -> layout of what the model names; of an own class, path of a parameter -> of what is computed with it.
+
+    A printed one has attention of the runtime, and a class of transformers its losses, whose arrays have names: queries
+    lie as what comes of them.
+    """
+    if model is None or not model.own_class:
+        return plan.activations
+    layouts = row_constraints(plan) | {path: one.layout for path, one in products.items()}
+    specs = dict(sorted(layouts.items()))
+    if not model.printed:
+        return specs
+    named = {"x_BSD": P(plan.batch_axes, None, None)} if model.hub else {}
+    named |= plan.activations
+    if attention := named.get("attention"):
+        named["heads_BSNH"] = attention
+    return named | specs
 
 
 def _position_axes(request: Request, mesh: Mapping[str, int]) -> tuple[str, ...]:

@@ -51,12 +51,14 @@ def own_design(
     full: Mapping[str, Any],
     tiny: Mapping[str, Any],
     notes: Sequence[str] = (),
+    saves: bool = False,
 ) -> Design:
     """Return a class as a project trains it. Raises RedcoError for an adapter.
 
     names: of the classes of model.py
     texts: name -> text of model.py and weights.py, and what they need in the package
     full, tiny: fields of its config that these presets have otherwise than model.py
+    saves: whether that has `remat`
     """
     if request.lora:
         raise no_adapter(request)
@@ -74,6 +76,7 @@ def own_design(
             own_class=model.name,
             imported=not model.printed,
             printed=model.printed,
+            saves=saves,
             stacked=stacked_parts(texts.get("weights.py", "")) if model.printed else (),
         ),
         ProjectRecipe(

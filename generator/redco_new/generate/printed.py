@@ -17,7 +17,9 @@ from redco_new.generate.hub_class import as_json
 from redco_new.generate.plan import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed_texts import (
+    ALL,
     DTYPE,
+    REMAT,
     HubClass,
     hub_design,
     printed_inputs,
@@ -111,9 +113,10 @@ def _own(
     """Return a class as an own recipe trains it: in --dtype, if transformers has it, and the preset tiny in float32."""
     config = getattr(_load(request, texts[MODEL]), names.config)
     has_dtype = request.of_transformers and DTYPE in config.__dataclass_fields__
+    saves = REMAT in config.__dataclass_fields__
     full, exact = ({DTYPE: request.dtype}, {DTYPE: "float32"}) if has_dtype else ({}, {})
-    tiny = {**model.tiny.changes, **exact}
-    return own_design(request, template, model, names, texts, full, tiny, notes)
+    tiny = {**model.tiny.changes, **exact, **({REMAT: ALL} if saves else {})}
+    return own_design(request, template, model, names, texts, full, tiny, notes, saves)
 
 
 def _describe_gate(printed: PrintedClass) -> str:

@@ -33,6 +33,7 @@ from redco_new.request import Request
 from redco_new.request.own_class import Input
 from redco_plan import MODEL
 
+REMAT, ALL = "remat", "everything_saveable"  # the field that says what layers save; all of it
 DTYPE = "dtype"  # the field of the config that says what is computed in
 VOCAB = "vocab_size"  # the field of the config that recipes of texts read, and those of images
 SIDE, CHANNELS, CLASSES = "image_size", "num_channels", "num_classes"
@@ -222,7 +223,10 @@ def _tiny(
     places = {x: min(sizes[x], longest) for x in POSITIONS if x in sizes}
     words |= {name: number for name, number in BYTES.items() if name in sizes}
     changes = tiny | words | places | ({DTYPE: "float32"} if DTYPE in sizes else {})
-    return {k: value for k, value in changes.items() if k == DTYPE or value != sizes.get(k)}
+    changes |= {REMAT: ALL} if REMAT in sizes else {}
+    return {
+        k: value for k, value in changes.items() if k in (DTYPE, REMAT) or value != sizes.get(k)
+    }
 
 
 def _tiny_pictures(
@@ -271,6 +275,7 @@ def _project_model(
         classes=bool(recipe.classes),
         own_class=model.name,
         printed=True,
+        saves=REMAT in tiny,
         hub=True,
         packing="on" if packs else "off",
         adapter=adapter,

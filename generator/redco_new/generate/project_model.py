@@ -29,6 +29,7 @@ class ProjectModel:
     own_class: the name of the user's class, or of the recipe's; "" for a family.
     imported: whether model.py imports that class, from where the user has it.
     printed: whether model.py was printed from that class, which is PyTorch's.
+    saves: whether its config says what layers save for the backward pass, `remat`.
     hub: whether weights.py says its config.json too, so that its export is a folder of Hugging Face's.
     packing: whether texts share a row, where a run says nothing: on, or off where they would mix.
     stacked: paths of its parameters, of an own class, whose first dim is layers.
@@ -54,6 +55,7 @@ class ProjectModel:
     own_class: str = ""
     imported: bool = False
     printed: bool = False
+    saves: bool = False
     hub: bool = False
     packing: Name = "on"
     stacked: tuple[Text, ...] = ()

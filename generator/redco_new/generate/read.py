@@ -83,7 +83,7 @@ def plan_request(
     model = read_model(request, template)
     for text in model.notes:
         note(text)
-    plan = plan_program(request, model.program())
+    plan = plan_program(model.request, model.program())
     paths = (row["path"] for row in plan.rows())
     following = {path for path in paths if path.partition("/")[0] in model.targets}
     return replace(plan, frozen=plan.frozen | following)

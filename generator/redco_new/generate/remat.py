@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
-from redco_plan import Plan
+from redco_plan import LayerProduct, Plan
 
 PRODUCTS = ("dot_general", "ragged_dot_general")
 
 
-def saved_sizes(plan: Plan, rows: int) -> dict[str, str]:
+def saved_sizes(
+    plan: Plan, rows: int, products: Mapping[str, LayerProduct] = MappingProxyType({})
+) -> dict[str, str]:
     """Return name -> MB of a layer and an example: of results of products, which cost FLOPs to make again.
 
     rows: examples that `plan` was traced with.
+    products: those that have the path of their parameter as a name, when steps run.
     """
-    sizes: dict[str, int] = defaultdict(int)
+    sizes = defaultdict[str, int](int, {x: one.bytes for x, one in products.items() if one.bytes})
     for name, size in _named_products(plan.jaxpr):
         sizes[name] += size
     return {name: f"{size / rows / 1e6:.1f}" for name, size in sizes.items()}

@@ -44,7 +44,7 @@ def create_project(
         progress(f"reading the model {request.model or request.recipe}")
         model = read_model(request, template, progress)
         program = model.program()
-        plan = plan_program(request, program)
+        plan = plan_program(model.request, program)
         progress("rendering")
         context = project_context(model, program, plan)
         files = print_files(template, model, context)

@@ -40,9 +40,9 @@ from redco_new.pytorch.transformers_classes import MASK, is_transformers
 from redco_new.render.execute import load_text
 
 Made = tuple[Instance, Traced]
-# Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
 KEEP = "self.config = config"
-REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
+# Of layers in a loop, what is saved for the backward pass: as a family has it.
+REMAT = Field("remat", "", "str", "fit", "everything_saveable")
 FindSizes = Callable[..., Sizes]
 
 

@@ -84,23 +84,51 @@ class Search:
     paired: set[tuple[Name, ...]] = field(default_factory=set)
 
     def smaller(self) -> Setting:
-        """Return a setting of smaller sizes."""
+        """Return a setting of smaller sizes: each the least of its halves that the class takes; or one half, then another, while others become smaller too."""
         setting = self.base
         groups = list(self._groups(setting))
         for names in sorted(groups, key=lambda names: names[0][0] != "input"):  # texts first
-            value = setting.get(names[0])
-            if isinstance(value, int) and value >= LARGE:
-                halves = [value // 2**k for k in range(10, 0, -1)]
-                # A table of positions stays longer than a text: the meta device looks nothing up.
-                texts = [x.shape for x in setting.inputs.values() if x.dtype in TORCH]
-                lengths = [n + FIRST for shape in texts for n in shape]
-                own = names[0][0] == "model"
-                least = max([self.least, *(n for n in lengths if own and n <= value)])
-                if "window" in str(names[0][-1]):
-                    least = LEAST // 4  # which a text of the gate is longer than
-                changed = self._first(setting, names, [n for n in halves if n >= least])
+            if halves := self._halves(setting, names):
+                changed = self._first(setting, names, [*halves[:1], *halves[1:][-1:]])
                 setting = self._go_on(changed, names)
+        former = None
+        while former is not setting:  # as of a width that holds no less than what turns of a head
+            former = setting
+            for names in groups:
+                if setting.get(names[0]) != self.base.get(names[0]):
+                    setting = self._halve(setting, names)
         return setting
+
+    def _halve(self, setting: Setting, names: tuple[Name, ...]) -> Setting:
+        """Return a setting in which a size is half of what it is, or that and another one, which divides it, as heads do a width."""
+        for half in self._halves(setting, names)[-1:]:
+            changed = setting.set(names, half)
+            counts = [x for x in setting.names() if self._is_count(setting, x, names[0])]
+            for one in (changed, *(changed.set((x,), setting.get(x) // 2) for x in counts)):
+                if self._trial.compare(one) == "same":
+                    return self._go_on(one, names)
+        return setting
+
+    def _is_count(self, setting: Setting, name: Name, other: Name) -> bool:
+        """Return whether a size is how many parts another one has, and may be half of that."""
+        value, base = setting.get(name), self.base.get(name)
+        if type(value) is not int or (name,) in self.structural or name[0] != "model":
+            return False
+        return FEW <= value < LARGE and value % 2 == 0 and self.base.get(other) % base == 0
+
+    def _halves(self, setting: Setting, names: tuple[Name, ...]) -> list[int]:
+        """Return what a large size is halved to, again and again, the least first."""
+        value = setting.get(names[0])
+        if not isinstance(value, int) or value < LARGE:
+            return []
+        # A table of positions stays longer than a text: the meta device looks nothing up.
+        texts = [x.shape for x in setting.inputs.values() if x.dtype in TORCH]
+        lengths = [n + FIRST for shape in texts for n in shape]
+        own = names[0][0] == "model"
+        least = max([self.least, *(n for n in lengths if own and n <= value)])
+        if "window" in str(names[0][-1]):
+            least = LEAST // 4  # which a text of the gate is longer than
+        return [n for k in range(10, 0, -1) if (n := value // 2**k) >= least]
 
     def other(self, setting: Setting, number: int) -> Setting:
         """Return a setting in which all sizes that can be are others, and pairwise different."""
@@ -138,13 +166,23 @@ class Search:
         return setting
 
     def _by_pairs(self, setting: Setting) -> Setting:
-        """Return a setting in which sizes that a class takes no other value of are so many times larger two by two: a width, and heads or their size."""
-        pairs = combinations([x for x in setting.names() if self._stays(setting, x)], 2)
-        for pair in sorted(pairs, key=lambda pair: pair in self.paired):  # others each time
+        """Return a setting in which sizes that a class takes no other value of are so many times larger two by two: a width, and heads or their size.
+
+        Beside one that is another already, which it divides, as heads do a width.
+        """
+        staying = [x for x in setting.names() if self._stays(setting, x)]
+        pairs = sorted(combinations(staying, 2), key=lambda pair: pair in self.paired)  # others
+        pairs += [
+            (x, y)
+            for x in staying
+            for y in setting.names()
+            if y not in staying and (y,) not in self.structural and self._divides(x, y)
+        ]
+        for pair in pairs:
             others = self._others(setting, pair)
             for times in (2, 3):
-                values = [times * self.base.get(x) for x in pair]
-                if others & {*values} or not all(self._stays(setting, x) for x in pair):
+                values = [times * setting.get(x) for x in pair]
+                if others & {*values} or not any(self._stays(setting, x) for x in pair):
                     continue
                 changed = setting
                 for x, value in zip(pair, values, strict=True):
@@ -154,6 +192,11 @@ class Search:
                     self.paired.add(pair)
                     break
         return setting
+
+    def _divides(self, name: Name, other: Name) -> bool:
+        """Return whether a size divides another one, which is an argument of the class, too."""
+        less, more = self.base.get(name), self.base.get(other)
+        return other[0] == "model" and type(more) is int and more > less and more % less == 0
 
     def _others(self, setting: Setting, names: tuple[Name, ...]) -> set[Any]:
         """Return the values of other sizes, but of those that say how many parts there are: no number is said by these."""

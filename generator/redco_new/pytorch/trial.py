@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -35,6 +36,8 @@ class Calls(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.names.append(getattr(function, "__name__", str(function)))
+        if function is torch.Tensor.__getitem__:
+            self.names += _whole_slices(args[0].shape, args[1])
         if (
             function is torch.Tensor.item and args[0].is_meta
         ):  # the program says whether it is asked for
@@ -131,6 +134,24 @@ class Trial:
     @cached_property
     def _parts(self) -> list[Any]:
         return _parts(self._instance)
+
+
+def _whole_slices(shape: Sequence[int], index: Any) -> list[str]:
+    """Return a word for each slice that takes all: the program has none there."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if any(not isinstance(x, int | slice | None | EllipsisType) for x in parts):
+        return []  # rows that an array chooses
+    count = sum(x is not None and x is not ... for x in parts)
+    if ... in parts:
+        place = parts.index(...)
+        parts[place : place + 1] = [slice(None)] * (len(shape) - count)
+    of_dims = zip((x for x in parts if x is not None), shape, strict=False)
+    bounds = [(x.start, x.stop, n) for x, n in of_dims if isinstance(x, slice)]
+    return [
+        "whole"
+        for start, stop, n in bounds
+        if type(stop) is int and stop >= n and not start or stop is None and start == 0
+    ]
 
 
 def _parts(instance: Instance) -> list[Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
+from jax.ad_checkpoint import checkpoint_name
 from jax.core import ShapedArray
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.sharding import PartitionSpec as P
@@ -20,29 +21,39 @@ from .jaxprs import rewrite_jaxprs, scan_sizes
 
 Atom = Var | Literal
 Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
-# What is known of a value: BATCH, that it depends on the batch; the layout of what is computed with
-# it, if it is a parameter or made of one; None otherwise.
+
+
+class Kernel(NamedTuple):
+    """A parameter, or what is made of it: its path, and the layout of what is computed with it."""
+
+    path: str
+    spec: P
+
+
+# What is known of a value: BATCH, that it depends on the batch; a Kernel; None otherwise.
 BATCH = "batch"
-Mark = str | P | None
+Mark = str | Kernel | None
 
 
 def constrain_rows(jaxpr: Jaxpr, marks: Sequence[Mark]) -> tuple[Jaxpr, list[Mark]]:
     """Return a jaxpr that constrains what it computes of the batch and of parameters, and marks.
 
+    Each such array has the path of its parameter as its name (jax.ad_checkpoint.checkpoint_name).
     marks: of its inputs; those that are returned are of its outputs.
     """
     of: dict[Atom, Mark] = dict(zip(jaxpr.invars, marks, strict=True))
     readers, eqns = find_readers(jaxpr), []
-    specs: dict[Var, P] = {}
+    kernels: dict[Var, Kernel] = {}
     for eqn in jaxpr.eqns:
         inputs = [None if isinstance(atom, Literal) else of.get(atom) for atom in eqn.invars]
-        new, outputs = _enter(eqn, inputs) or (eqn, [_mark(inputs)] * len(eqn.outvars))
+        products = _products(eqn, inputs)
+        entered = None if any(products) else _enter(eqn, inputs)
+        new, outputs = entered or (eqn, [_mark(inputs)] * len(eqn.outvars))
         of.update(zip(eqn.outvars, outputs, strict=True))
         eqns.append(new)
-        kernel = next((mark for mark in inputs if isinstance(mark, P)), None)
-        if new is eqn and kernel is not None and BATCH in inputs:
-            specs |= {last_sum(var, readers): kernel for var in eqn.outvars}
-    constrained = [part for eqn in eqns for part in _with_constraints(eqn, specs)]
+        pairs = zip(eqn.outvars, products, strict=True)
+        kernels |= {last_sum(var, readers): kernel for var, kernel in pairs if kernel}
+    constrained = [part for eqn in eqns for part in _with_constraints(eqn, kernels)]
     returned = [None if isinstance(a, Literal) else of.get(a) for a in jaxpr.outvars]
     return jaxpr.replace(eqns=constrained), returned
 
@@ -83,17 +94,38 @@ def _mark(inputs: Sequence[Mark]) -> Mark:
     return BATCH if BATCH in inputs else next((mark for mark in inputs if mark is not None), None)
 
 
-def _with_constraints(eqn: JaxprEqn, specs: Mapping[Var, P]) -> Iterator[JaxprEqn]:
-    """Yield an equation, and a constraint on each of its outputs that has a spec of its rank."""
+def _products(eqn: JaxprEqn, marks: Sequence[Mark]) -> list[Kernel | None]:
+    """Return the parameter that each output of an equation is made of, and of the batch; of a call of products alone too."""
+    if eqn.params.get("name") in CALLS:
+        body = eqn.params["jaxpr"].jaxpr
+        of, made = dict[Atom, Mark](zip(body.invars, marks, strict=True)), dict[Var, Any]()
+        for one in body.eqns:
+            inputs = [None if isinstance(atom, Literal) else of.get(atom) for atom in one.invars]
+            made |= zip(one.outvars, _products(one, inputs), strict=True)
+            of |= dict.fromkeys(one.outvars, _mark(inputs))
+        return [made.get(var) for var in body.outvars]
+    kernel = next((mark for mark in marks if isinstance(mark, Kernel)), None)
+    is_made = BATCH in marks and eqn.primitive.name not in INNER
+    return [kernel if is_made else None] * len(eqn.outvars)
+
+
+def _with_constraints(eqn: JaxprEqn, kernels: Mapping[Var, Kernel]) -> Iterator[JaxprEqn]:
+    """Yield an equation, and a name and a constraint of each of its outputs whose kernel has a spec of its rank."""
     outvars, after = list(eqn.outvars), []
     for i, var in enumerate(eqn.outvars):
-        spec, aval = specs.get(var), cast(ShapedArray, var.aval)
-        if spec is not None and len(spec) == len(aval.shape):
-            added = constraint(var, _fitting(spec, aval.shape))
-            outvars[i] = cast(Var, added.invars[0])
-            after.append(added.replace(outvars=[var]))
+        kernel, aval = kernels.get(var), cast(ShapedArray, var.aval)
+        if kernel is not None and len(kernel.spec) == len(aval.shape):
+            added = constraint(var, _fitting(kernel.spec, aval.shape))
+            named = _name(aval, kernel.path).replace(outvars=[cast(Var, added.invars[0])])
+            outvars[i] = cast(Var, named.invars[0])
+            after += [named, added.replace(outvars=[var])]
     yield eqn.replace(outvars=outvars) if after else eqn
     yield from after
+
+
+def _name(aval: ShapedArray, name: str) -> JaxprEqn:
+    """Return an equation that names an array of a shape."""
+    return jax.make_jaxpr(lambda x: checkpoint_name(x, name))(aval).jaxpr.eqns[0]
 
 
 def _fitting(spec: P, shape: tuple[int, ...]) -> P:
@@ -113,7 +145,7 @@ def _enter(eqn: JaxprEqn, marks: list[Mark]) -> tuple[JaxprEqn, list[Mark]] | No
 
     None where it has no use for parameters, or its gradient is not that of a jaxpr that it holds.
     """
-    if eqn.primitive.name not in INNER or not any(isinstance(mark, P) for mark in marks):
+    if eqn.primitive.name not in INNER or not any(isinstance(mark, Kernel) for mark in marks):
         return None
     inputs = INNER[eqn.primitive.name](eqn, marks)
     outputs: list[Mark] = []
@@ -156,4 +188,5 @@ INNER: dict[str, Callable[[JaxprEqn, list[Mark]], list[Mark]]] = {
     "while": _of_while,
     "cond": _of_cond,
 }
+CALLS = ("make_products", "products")  # of entries.py and parts.py
 BODIES = ("jaxpr", "call_jaxpr", "body_jaxpr", "branches")

@@ -10,7 +10,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
 from .entries import join_products
-from .rows import BATCH, constrain_rows
+from .rows import BATCH, Kernel, Mark, constrain_rows
 
 Function = Callable[..., Any]
 Tree = Any  # of arrays
@@ -59,17 +59,31 @@ def run_apart(
     own = jax.eval_shape(form.whole if form else lambda params: params, stored)
     jaxpr, outputs = jax.make_jaxpr(function, return_shape=True)(own, batch, *rest)
     program = join_products(form.rewrite(jaxpr.jaxpr) if form else jaxpr.jaxpr)
-    if activations:
-        names = (path_name(path) for path, _ in jax.tree.leaves_with_path(own))
-        marks = [*map(activations.get, names), *(BATCH for _ in jax.tree.leaves(batch))]
-        others = [None] * (len(program.invars) - len(marks))
-        program, _ = constrain_rows(program, [*marks, *others])
     closed = ClosedJaxpr(program, jaxpr.consts)
-    if form:
-        results = form.compute(closed, form.in_form(stored), batch, *rest)
+
+    def compute(stored: Tree, *others: Tree) -> list[jax.Array]:
+        return list(form.compute(closed, form.in_form(stored), *others))
+
+    if activations:
+        computed = jax.make_jaxpr(compute)(stored, batch, *rest) if form else closed
+        paths = (path_name(path) for path, _ in jax.tree.leaves_with_path(stored))
+        marks: list[Mark] = [_kernel(path, activations) for path in paths]
+        marks += [BATCH for _ in jax.tree.leaves(batch)]
+        marks += [None] * (len(computed.jaxpr.invars) - len(marks))
+        program, _ = constrain_rows(computed.jaxpr, marks)
+        closed = ClosedJaxpr(program, computed.consts)
+    if form and not activations:
+        results = compute(stored, batch, *rest)
     else:
         results = jaxpr_as_fun(closed)(*jax.tree.leaves((stored, batch, *rest)))
     return jax.tree.unflatten(jax.tree.structure(outputs), results)
+
+
+def _kernel(path: str, activations: Mapping[str, P]) -> Kernel | None:
+    """Return what is known of a parameter, or of a part of one that is stored as several."""
+    whole, _, part = path.rpartition("/")
+    name = whole if part.isdigit() and path not in activations else path
+    return Kernel(name, activations[name]) if name in activations else None
 
 
 def _cut(x: jax.Array, like: Any) -> jax.Array:

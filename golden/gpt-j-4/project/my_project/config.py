@@ -129,7 +129,7 @@ class Train:
 # `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
 # (MB a layer and example, over all devices): heads_BSNH 50.3, attention 16.8, u_BSF 67.1.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
-# training says which; names, such as heads_BSNH,attention,u_BSF, save those alone;
+# training says which; names, such as heads_BSNH,attention, save those alone;
 # nothing_saveable saves none of them, everything_saveable all that there is; offload keeps what enters a layer,
 # and what attention saves, in the memory of the host.
 @dataclass(frozen=True)

@@ -130,9 +130,10 @@ class Train:
 
 
 # `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
-# (MB a layer and example, over all devices): heads_BSNH 8.4, kv_BSKH 1.0, attention 8.4, mid_BSD 8.4, u_BSF 46.1.
+# (MB a layer and example, over all devices): heads_BSNH 8.4, kv_BSKH 1.0, attention 8.4, mid_BSD 8.4, u_BSF
+# 46.1.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
-# training says which; names, such as heads_BSNH,kv_BSKH,attention,mid_BSD,u_BSF, save those alone;
+# training says which; names, such as heads_BSNH,kv_BSKH, save those alone;
 # nothing_saveable saves none of them, everything_saveable all that there is; offload keeps what enters a layer,
 # and what attention saves, in the memory of the host.
 @dataclass(frozen=True)

@@ -130,9 +130,10 @@ class Train:
 
 
 # `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
-# (MB a layer and example, over all devices): heads_BSNH 3.5, heads_BTNH 1.2, attention 1.2, mid_BSD 0.8, u_BTF 5.2, mid_BTD 0.2, crossed_BTD 0.2.
+# (MB a layer and example, over all devices): heads_BSNH 3.5, heads_BTNH 1.2, attention 1.2, mid_BSD 0.8,
+# u_BTF 5.2, mid_BTD 0.2, crossed_BTD 0.2.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
-# training says which; names, such as heads_BSNH,heads_BTNH,attention,mid_BSD,u_BTF,mid_BTD,crossed_BTD, save those alone;
+# training says which; names, such as heads_BSNH,heads_BTNH, save those alone;
 # nothing_saveable saves none of them, everything_saveable all that there is; offload keeps what enters a layer,
 # and what attention saves, in the memory of the host.
 @dataclass(frozen=True)

@@ -122,6 +122,13 @@ class Train:
     label_smoothing: float = 0.0  # share of the target that is spread over all labels alike
 
 
+# `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
+# (MB a layer and example, over all devices): blocks/attn/out/kernel 0.0, blocks/attn/qkv/kernel 0.0,
+# blocks/up/kernel 0.0, attention 0.0.
+# `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
+# training says which; names, such as blocks/attn/out/kernel,blocks/attn/qkv/kernel, save those alone;
+# nothing_saveable saves none of them, everything_saveable all that there is; offload keeps what enters a layer,
+# and what attention saves, in the memory of the host.
 @dataclass(frozen=True)
 class Config:
     """One run."""
@@ -133,6 +140,7 @@ class Config:
 
 
 TINY = Config(
+    model=GPTConfig(remat="everything_saveable"),
     optimizer=Optimizer(learning_rate=0.003, warmup_steps=20),
     train=Train(
         steps=200, batch_size=16, log_every=1, eval_every=100, eval_rows=256, save_every=100

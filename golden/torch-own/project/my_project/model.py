@@ -23,7 +23,7 @@ class GPTConfig:
     heads: int = 4
     layers: int = 4
     dtype: str = "float32"
-    remat: str = "everything_saveable"
+    remat: str = "fit"
 
 
 class GPT(nnx.Module):

@@ -19,10 +19,14 @@ BATCH = P(("data", "fsdp"))  # B of every array in a batch
 # then add up the gradients of their own rows, and send them once a step.
 ROWS = ()
 
-# Of what the class computes with a parameter: the rows of the batch stay on their devices.
+# Of what the class computes with a parameter, and of attention: the rows of the batch stay on their devices.
 ACTIVATIONS = {
-    "blocks/attn/out/kernel": P(("data", "fsdp"), P.UNCONSTRAINED, P.UNCONSTRAINED),
-    "blocks/down/kernel": P(("data", "fsdp"), P.UNCONSTRAINED, P.UNCONSTRAINED),
+    "attention": P(("data", "fsdp"), None, "model", None),
+    "heads_BSNH": P(("data", "fsdp"), None, "model", None),
+    "blocks/attn/out/kernel": P(("data", "fsdp"), None, None),
+    "blocks/attn/qkv/kernel": P(("data", "fsdp"), None, "model"),
+    "blocks/down/kernel": P(("data", "fsdp"), None, None),
+    "blocks/up/kernel": P(("data", "fsdp"), None, "model"),
     "wte/embedding": P(("data", "fsdp"), P.UNCONSTRAINED, P.UNCONSTRAINED),
 }
 

@@ -12,15 +12,17 @@ from my_project.config import Config
 from my_project.model import GPT
 from my_project.runtime.base.contracts import Steps
 from my_project.runtime.base.state import ModelState, new_state, rebuild
+from my_project.runtime.layout.activations import layouts
 from my_project.runtime.layout.apart.run import follow
 from my_project.runtime.layout.apart.stored import Fused, take_apart
-from my_project.runtime.layout.mesh import check_divides
+from my_project.runtime.layout.mesh import check_divides, count_parts
 from my_project.runtime.layout.specs import constrain, pad, place_abstract, state_specs
 from my_project.runtime.nn.linear import with_products
 from my_project.runtime.nn.plain_losses import smooth_labels
 from my_project.runtime.step.gradients import mean_and_gradients, weighted_sums
 from my_project.runtime.step.guard import take_step
 from my_project.runtime.step.optimizers import average_parameters
+from my_project.runtime.step.remat import fit, room, saved_size, state_size
 from my_project.runtime.step.variables import parts_of, streams, variables_of
 from my_project.runtime.step.xla import compiler_options
 from my_project.sharding import ACTIVATIONS, APART, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
@@ -67,6 +69,7 @@ def build(config: Config) -> Steps:
         return nnx.merge(graph, params, frozen, streams(random, key), variables)
 
     @follow(shapes.params, ACTIVATIONS, Fused(APART, PARAMS))
+    @layouts(ACTIVATIONS)
     @smooth_labels(config.train.label_smoothing)
     def training_loss(model, batch, key):
         model = merge(model, key)
@@ -76,10 +79,15 @@ def build(config: Config) -> Steps:
     def loss(model, batch, key):
         return training_loss(model, batch, key)[0]
 
+    micro_batches = config.train.micro_batches
+    left = room(state_size(placed, micro_batches))
+    remat = micro_batches, config.model.remat, left, count_parts(rows)
+
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
+        fitted_loss = fit(training_loss, state.model, batch, *remat)
         value, grads, variables = mean_and_gradients(
-            training_loss, state.model, batch, key, config.train.micro_batches
+            fitted_loss, state.model, batch, key, micro_batches
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(
@@ -96,12 +104,14 @@ def build(config: Config) -> Steps:
         return take_step(state, changes, metrics, config.train.spike)
 
     @follow(shapes.params, ACTIVATIONS, Fused(APART, PARAMS))
+    @layouts(ACTIVATIONS)
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
         return weighted_sums(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
     @follow(shapes.params, ACTIVATIONS, Fused(APART, PARAMS))
+    @layouts(ACTIVATIONS)
     def predict(model, batch, key):
         model = merge(model, key)
         model.eval()
@@ -136,4 +146,5 @@ def build(config: Config) -> Steps:
         ),
         options=options,
         rows=ROWS,
+        saved=lambda batch: saved_size(training_loss, placed.model, batch, *remat),
     )

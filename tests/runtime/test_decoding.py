@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from redco_runtime.nn.decoding import for_tokens
-from redco_runtime.nn.layers import each_layer, unstack
+from redco_runtime.nn.decoding import each_layer, unstack
 
 L, B, D = 3, 2, 4
 

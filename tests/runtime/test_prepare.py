@@ -19,7 +19,7 @@ from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
 from redco_runtime.data.text.documents import Shape
 from redco_runtime.data.text.encoder import id_dtype, make_encoder
-from redco_runtime.data.text.examples import text_examples
+from redco_runtime.data.text.text_examples import text_examples
 from redco_runtime.data.text.rows import open_rows
 from redco_runtime.data.text.sources import parse_sources
 from redco_runtime.data.text.texts import TextMaker

@@ -15,7 +15,8 @@ from redco_runtime.data.prepare import build as building
 from redco_runtime.data.prepare import formats, reading
 from redco_runtime.data.text import packing, texts
 from redco_runtime.data.text import rows as shard_rows
-from redco_runtime.data.text.blocks import cut_texts, rows_to_continue
+from redco_runtime.data.text.blocks import rows_to_continue
+from redco_runtime.data.text.text_examples import cut_texts
 from redco_runtime.data.text.mixture import Mixture
 
 

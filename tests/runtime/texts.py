@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-from redco_runtime.data.text.examples import text_examples
+from redco_runtime.data.text.text_examples import text_examples
 
 S = 16
 

@@ -21,7 +21,9 @@ from etils.epath.gpath import PosixGPath
 from fsspec import config
 
 from . import orbax_in_s3
+from .errors import UserError
 from .output import print_once
+from .paths import whole_checkpoints
 
 SEND = 2.0  # seconds between two writes of what was appended: GCS takes one a second of an object
 PATIENCE = 600.0  # seconds in which a bucket may be out of reach
@@ -193,6 +195,28 @@ class BucketPath(PosixGPath):
         return True
 
     teach_orbax = staticmethod(orbax_in_s3.teach_orbax)
+
+    def checkpoint_options(self, tidy: bool) -> dict[str, Any]:
+        """Return Orbax's options of how a checkpoint in it becomes whole: by an object that is written last.
+
+        tidy: remove those that never became it.
+        """
+        from orbax.checkpoint import options  # late: it takes 0.6 s
+
+        steps = whole_checkpoints(self)
+        for path in self.glob("*") if tidy else ():
+            if path.name.isdecimal() and int(path.name) not in steps:
+                path.rmtree()
+        commit = options.AtomicityMode.COMMIT_FILE
+        return {"atomicity_options": options.AtomicityOptions(commit)}
+
+    def check_writers(self, settings: Any) -> None:
+        """Raise UserError for what a run whose work folder it is would write to a folder of its machine alone."""
+        flags = ["--log tensorboard"] if "tensorboard" in settings.log else []
+        flags += ["--profile"] if getattr(settings, "profile", "") else []
+        for flag in flags:
+            what = "writes to a folder of this machine alone, and --workdir is in a bucket"
+            raise UserError(f"{flag}: it {what}: leave it out, or choose another --workdir")
 
 
 class _Translated:

@@ -262,8 +262,12 @@ class Checkpoints(AbstractContextManager):
         asynchronous = orbax().options.AsyncOptions(
             timeout_secs=patience(), post_finalization_callback=self._add_checksums
         )
-        others = self._retention | self._atomicity()
-        options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)
+        becoming_whole = {"cleanup_tmp_directories": True}
+        if is_bucket(self.directory):
+            becoming_whole = self.directory.checkpoint_options(tidy=jax.process_index() == 0)
+        options = orbax().CheckpointManagerOptions(
+            async_options=asynchronous, **self._retention, **becoming_whole
+        )
         most = max(x.nbytes for x in jax.tree.leaves(state)) // 10**9 + AT_ONCE
         # zarr3 can have checksums.
         handler = orbax().PyTreeCheckpointHandler(use_zarr3=True, save_concurrent_gb=most)
@@ -278,18 +282,6 @@ class Checkpoints(AbstractContextManager):
             send_lines()  # of the steps that it has
             return write_checksums(self.directory / str(self._saving))
         write_checksums(self.directory / f"{self._saving}.orbax-checkpoint-tmp")
-
-    def _atomicity(self) -> dict[str, Any]:
-        """Return the options of how a checkpoint becomes whole: by its name, or in a bucket by an object that is written last."""
-        if not is_bucket(self.directory):
-            return {"cleanup_tmp_directories": True}
-        if jax.process_index() == 0:
-            steps = whole_checkpoints(self.directory)
-            for path in self.directory.glob("*"):
-                if path.name.isdecimal() and int(path.name) not in steps:
-                    path.rmtree()
-        mode = orbax().options.AtomicityMode.COMMIT_FILE
-        return {"atomicity_options": orbax().options.AtomicityOptions(mode)}
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"a checkpoint to {self.directory}", Exception)

@@ -41,7 +41,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     check_hooks(pipeline)
     check_settings(steps, pipeline, run.config.train)
     if is_bucket(run.workdir):
-        _check_writers(run.config.train)
+        run.workdir.check_writers(run.config.train)
     if steps.classes:
         steps.classes.check_names(run)
     if jax.process_index() == 0:
@@ -68,17 +68,6 @@ def _open_log(run: Run) -> None:
         open_log(folder / f"{jax.process_index()}.log")
     if is_bucket(run.workdir):
         print_once(f"the log of each process: {folder}, on its own host")
-
-
-def _check_writers(settings: Any) -> None:
-    """Raise UserError for what is written to a folder of this machine alone."""
-    flags = {
-        "--log tensorboard": "tensorboard" in settings.log,
-        "--profile": getattr(settings, "profile", ""),
-    }
-    for flag in (flag for flag, used in flags.items() if used):
-        what = "writes to a folder of this machine alone, and --workdir is in a bucket"
-        raise UserError(f"{flag}: it {what}: leave it out, or choose another --workdir")
 
 
 def _leave(message: str) -> None:

@@ -15,7 +15,8 @@ from flax import nnx
 
 from . import attention as plain
 from .dropout import attention
-from .layers import each_layer, over_layers
+from .decoding import each_layer
+from .layers import over_layers
 
 Cache = dict[str, jax.Array]
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
 
@@ -57,33 +56,6 @@ def _entered(layer: Run) -> Run:
         return layer(module, jax.tree.map(lambda x: checkpoint_name(x, ENTERS), x), *others)
 
     return named
-
-
-def each_layer(run: Run) -> Run:
-    """Return what hands `carry` on through run(layer, carry, i, *of others), of all layers: (layers, carry, *others) -> carry.
-
-    layers: stacked, in a loop; or as `unstack` gives them, written out. others: arrays (L, ...).
-    """
-
-    def through(layers: nnx.Module, carry: Any, *others: Any) -> Any:
-        if not isinstance(layers, nnx.List):
-            count = len(jax.tree.leaves(nnx.state(layers))[0])
-            axes = (0, nnx.Carry, *(0 for _ in (count, *others)))
-            loop = nnx.scan(in_axes=axes, out_axes=nnx.Carry, graph_updates=False)
-            return loop(run)(layers, carry, jnp.arange(count), *others)
-        for i, layer in enumerate(layers):
-            carry = run(layer, carry, i, *(x[i] for x in others))
-        return carry
-
-    return through
-
-
-def unstack(layers: nnx.Module) -> nnx.List:
-    """Return the layers of a stack, each a copy: a loop in a loop over tokens takes all of them out of it for each token."""
-    graph, state = nnx.split(layers)
-    count = len(jax.tree.leaves(state)[0])
-    every = (jax.tree.map(lambda x, i=i: x[i], state) for i in range(count))
-    return nnx.List([nnx.merge(graph, one) for one in every])
 
 
 def _in_few_bits(layers: nnx.Module) -> bool:

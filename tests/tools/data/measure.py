@@ -21,7 +21,7 @@ import numpy as np
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "runtime"))
 
-from redco_runtime.data.text.examples import text_examples  # noqa: E402
+from redco_runtime.data.text.text_examples import text_examples  # noqa: E402
 from redco_runtime.data.prepare.build import cores  # noqa: E402
 
 LENGTH, BATCH, STEPS = 1024, 64, 200

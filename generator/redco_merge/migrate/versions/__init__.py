@@ -5,6 +5,7 @@ from redco_merge.migrate.versions import (
     boot,
     draws,
     features,
+    lean,
     loop,
     need,
     rooms,
@@ -22,5 +23,6 @@ MIGRATIONS = (
     features.MIGRATION,
     asked.MIGRATION,
     boot.MIGRATION,
+    lean.MIGRATION,
 )
 LATEST = MIGRATIONS[-1].number

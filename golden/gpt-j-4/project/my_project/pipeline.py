@@ -13,8 +13,8 @@ import numpy as np
 from flax import nnx
 
 from my_project.runtime.data.text.blocks import rows_to_continue
-from my_project.runtime.data.text.examples import text_examples
 from my_project.runtime.data.text.samples import first_words, own_prompts
+from my_project.runtime.data.text.text_examples import text_examples
 from my_project.runtime.data.tokenizer import load_tokenizer
 from my_project.runtime.nn.generate import generate
 from my_project.runtime.nn.losses import cross_entropy

@@ -16,8 +16,9 @@ from flax import nnx
 
 from my_project.runtime.layout.activations import lay_out
 from my_project.runtime.nn.attention import attention
+from my_project.runtime.nn.decoding import each_layer, unstack
 from my_project.runtime.nn.embedding import look_up
-from my_project.runtime.nn.layers import each_layer, over_layers, unstack
+from my_project.runtime.nn.layers import over_layers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,9 +10,8 @@ from typing import Any
 
 from ...base.errors import UserError
 from ...base.features import feature
-from ..text.documents import Maker
+from ..text.documents import Maker, Text
 from ..text.sources import Source
-from ..text.texts import Text
 from .build import Answers, build
 from .formats import format_of, parse_rows, parts_of
 from .reading import read_text

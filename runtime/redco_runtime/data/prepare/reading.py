@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...base.paths import path_of
-from ..text.documents import Bad, Maker, Part, Tokens
-from ..text.texts import Text
+from ..text.documents import Bad, Maker, Part, Text, Tokens
 from .formats import format_of, line_start, parse_rows
 
 # Bytes of a text that a tokenizer gets at once: its cost grows faster than its length.

@@ -12,8 +12,8 @@ from typing import Any
 from ...base.features import feature
 from ...base.paths import path_of
 from ..text.documents import Bad, Maker, Part, Shape, Tokens
+from ..text.in_memory import pack
 from ..text.sources import Source, check_bad
-from ..text.tokens import pack
 from .formats import FORMATS, Format, Rows, describe, find_format, format_of, is_array, read_rows
 from .reading import read_documents
 

@@ -33,6 +33,13 @@ class Shape(NamedTuple):
         return f"{self.sequence_length}-{self.packing}-{self.held_out}"
 
 
+class Text(NamedTuple):
+    """A text, or a part of a long one; `ends` as of Tokens."""
+
+    text: str
+    ends: bool | None
+
+
 class Tokens(NamedTuple):
     """A document, or a part of a long one.
 

@@ -14,30 +14,13 @@ from ...base.output import announce, announce_training, print_once
 from ...base.paths import cache_of, scheme_of
 from ...base.progress import PROGRESS
 from ..example_streams import check_share
-from .blocks import cut_texts
 from .documents import Maker
-from .encoder import make_encoder
 from .request import ask
 from .mixture import Mixture
 from .rows import Rows, count_bad, open_rows
 from .sources import Source, check_bad, check_ids, parse_sources, sample_of, shape_of
-from .texts import TextMaker
 
 VERSION = 4  # of what lies in a folder
-
-
-def text_examples(
-    settings: Any, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
-) -> tuple[Iterable[Example], Sequence[Example]]:
-    """Return the training rows of the texts of `--data` and the held-out ones, as `read_or_stream`.
-
-    Where each has a row of its own it has no "segments": code that knows none fails, and learns nothing
-    across texts. texts: in place of sources where none are named, as of `cut_texts`.
-    """
-    if not settings.data:
-        return cut_texts(settings, tokenizer, texts, vocabulary)
-    maker = TextMaker(make_encoder(tokenizer), settings.text_field)
-    return read_or_stream(settings, maker, vocabulary)
 
 
 def read_or_stream(

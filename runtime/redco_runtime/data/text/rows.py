@@ -167,10 +167,3 @@ def _allow_open(shards: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         return soft // (2 * FILES)
     return shards
-
-
-def rows_in_memory(index: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rows:
-    """Return the rows to train on of what `pack` gives."""
-    marks = dict(arrays)
-    shard = Shard(marks.pop("tokens"), marks.pop("pieces"), marks.pop("rows"), marks)
-    return Rows(index, lambda _: shard)

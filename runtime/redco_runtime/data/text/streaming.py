@@ -19,9 +19,10 @@ from ..example_streams import check_share
 from ..permutation import permute
 from .documents import Maker
 from .examples import read_examples, say_shared
+from .in_memory import rows_in_memory
 from .mixture import Mixture
 from .request import RUNTIME, ask
-from .rows import Rows, rows_in_memory
+from .rows import Rows
 from .sources import Source, check_ids, parse_sources, shape_of
 from .weighted import block_ends, source_at
 

@@ -2,20 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.errors import few
-from .documents import Bad, Maker, Tokens
+from .documents import Bad, Maker, Text, Tokens
 from .encoder import Encoder
-
-
-class Text(NamedTuple):
-    """A text, or a part of a long one; `ends` as of Tokens."""
-
-    text: str
-    ends: bool | None
 
 
 @dataclass

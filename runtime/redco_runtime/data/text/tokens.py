@@ -1,14 +1,12 @@
-"""Tokens of documents end to end, in files or in memory, and what there is of them."""
+"""Tokens of documents end to end, and what there is of them."""
 
-import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .documents import NAMED, Maker, Shape, Tokens
-from .packing import lay_out
 
 
 @dataclass
@@ -85,23 +83,3 @@ def index_of(parts: Sequence[Contents], maker: Maker, shape: Shape) -> dict[str,
         "rows": [one.rows for one in parts],
         "held_out": [one.held_out for one in parts],
     }
-
-
-def pack(
-    documents: Iterable[Tokens], maker: Maker, shape: Shape, number: int = 0
-) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
-    """Return the rows of documents, as `rows_in_memory` takes them: (index, arrays).
-
-    number: of a shard, as of `hold_out`.
-    """
-    contents, tokens, marks = Contents(), io.BytesIO(), io.BytesIO()
-    lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
-    layout = lay_out(lengths, shape, number)
-    contents.rows, contents.held_out = layout.train, layout.held_out
-    arrays = {
-        "tokens": np.frombuffer(tokens.getbuffer(), maker.dtype),
-        "pieces": layout.pieces,
-        "rows": layout.rows,
-    }
-    named = {name: np.frombuffer(marks.getbuffer(), kind) for name, kind in maker.marks.items()}
-    return index_of([contents], maker, shape), arrays | named

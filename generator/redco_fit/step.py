@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax._src.cudnn import fused_attention_stablehlo
 from redco_new.errors import RedcoError
+from redco_new.generate.rollouts import imagine
 from redco_new.render.execute import RuntimeOf
 from redco_new.request import COMPUTE
 
@@ -230,9 +231,7 @@ def _first_examples(pipeline: Any, config: Any, steps: Any) -> list[Any]:
         return jax.eval_shape(steps.predict, steps.state.model, batch, jax.random.key(0))
 
     some = [examples[i] for i in range(config.train.batch_size)]
-    imagine = importlib.import_module("redco_runtime.actors.rollouts").imagine
-    rows: list[Any] = imagine(pipeline, config, some, predict)
-    return rows
+    return imagine(pipeline, config, some, predict)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from flax import nnx
 from redco_plan import error_location, error_message
 
 from redco_new.errors import RedcoError
+from redco_new.generate.rollouts import imagine
 from redco_new.models.program import Program
 from redco_new.render.execute import importable
 from redco_new.update.trial_run import EXAMPLES_SECONDS
@@ -188,8 +189,6 @@ def _imagined(
     pipeline: ModuleType, config: Any, examples: list[Any], make: Callable[[], nnx.Module]
 ) -> list[Any]:
     """Return what a model that makes its own examples learns from, of the shapes that a run has."""
-    from redco_runtime.actors.rollouts import imagine
-
     graph, state = nnx.split(nnx.eval_shape(make))
 
     def predict(state: Any, batch: Any) -> Any:

@@ -15,9 +15,8 @@ from ..data.batches import to_global
 from ..data.collating import collate_examples
 
 Row = dict[str, np.ndarray]  # what came of an example
-Predict = Callable[
-    [list[Example]], PyTree
-]  # examples -> what predict() of pipeline.py gives for them
+# Examples -> what predict() of pipeline.py gives for them.
+Predict = Callable[[list[Example]], PyTree]
 
 
 class Actor(Pipeline, Protocol):
@@ -74,23 +73,3 @@ def roll_out(
             f"rollout() in pipeline.py: it gives {len(rows)} rows for {len(examples)} examples: give one for each"
         )
     return rows
-
-
-def imagine(
-    actor: Actor, config: Any, examples: Sequence[Example], shapes_of: Callable[[Arrays], PyTree]
-) -> list[Row]:
-    """Return the examples of a step as they would be where every prediction is 0: their shapes are those of a run.
-
-    shapes_of: a batch -> ShapeDtypeStructs of what predict() of pipeline.py gives for it.
-    """
-    shapes = dict[str, PyTree]()
-
-    def predict(inputs: list[Example]) -> PyTree:
-        arrays = actor.collate(inputs)
-        name = str([(key, x.shape, x.dtype) for key, x in arrays.items()])
-        if name not in shapes:
-            shapes[name] = shapes_of(arrays)
-        return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes[name])
-
-    rows = actor.rollout(config, [*examples], predict, True)
-    return next(actor.minibatches(config, [rows], np.random.default_rng(0)))

@@ -14,25 +14,23 @@ from .paths import is_bucket
 HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes half of a character, of an emoji
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Return what a text of JSON says. Raises ValueError where it says nothing, is nested too deep, or is no text."""
-    value, halves = load_json(text)
-    if halves:
-        check_characters(value)
-    return value
+def parse_json(text: str | bytes, checked: bool = True) -> Any:
+    """Return what a text of JSON says. Raises ValueError where it says nothing, is nested too deep, or is no text.
 
-
-def load_json(text: str | bytes) -> tuple[Any, bool]:
-    """Return what `parse_json` does, and whether `check_characters` is still to look at it. Raises ValueError."""
+    checked: refuse halves of characters; else `check_characters` is still to look at it.
+    """
     if isinstance(text, bytes):
         try:
             text = text.decode(json.detect_encoding(text))
         except UnicodeDecodeError as error:
             raise ValueError(f"it is not {error.encoding.upper()}: convert or unpack it") from None
     try:
-        return json.loads(text), bool(HALF.search(text))
+        value = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    if checked and HALF.search(text):
+        check_characters(value)
+    return value
 
 
 def check_characters(value: Any) -> None:

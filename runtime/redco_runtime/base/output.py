@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-_QUIET: list[bool] = (
-    []
-)  # whether what a program says goes to stderr, and its result alone to stdout
+# Whether what a program says goes to stderr, and its result alone to stdout.
+_QUIET: list[bool] = []
 _EVALUATED: list[bool] = []  # whether data are read that are evaluated alone
 _LOG: list[Path] = []  # where this process, one of several, writes what the others say too
 
@@ -55,11 +54,11 @@ def show(text: str, result: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def print_once(text: str) -> None:
-    """Print a line, once for all processes."""
+def print_once(text: str, result: bool = False) -> None:
+    """Print a line, once for all processes. result: as of `show`."""
     jax = sys.modules.get("jax")  # which a process that reads data does without
     if jax is None or jax.process_index() == 0:
-        show(text)
+        show(text, result)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import jax
 from ..base.contracts import Drawn
 from ..base.errors import UserError, few, writing
 from ..base.json_lines import parse_json, read_text
-from ..base.output import results_alone, show
+from ..base.output import print_once, results_alone, show
 from ..base.paths import any_path, local_path
 from ..base.state import ModelState
 from ..run.check_settings import check_text
@@ -82,7 +83,7 @@ def answer(
     else:
         texts = _texts(args, inference, model, args.prompt)
         for prompt, text in zip(args.prompt, texts, strict=True):
-            _say(prompt + text if continues else f"{prompt} -> {text}")
+            print_once(prompt + text if continues else f"{prompt} -> {text}", result=True)
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def _texts(
 def _lines(path: Path | None) -> Iterator[Callable[[str], None]]:
     """Yield what writes a line: into a file, which is there when all went well, or to stdout."""
     if path is None or jax.process_index():
-        yield _say
+        yield partial(print_once, result=True)
         return
     with writing(path, option="--out"):
         beside = path.with_name(f"{path.name}.tmp")
@@ -178,8 +179,3 @@ def _lines(path: Path | None) -> Iterator[Callable[[str], None]]:
             yield lambda line: print(line, file=file)
         beside.replace(path)
     show(f"{path} has what became of them")
-
-
-def _say(text: str) -> None:
-    if jax.process_index() == 0:
-        show(text, result=True)

@@ -31,9 +31,8 @@ def talk(args: argparse.Namespace, inference: Inference, model: ModelState) -> N
             continue
         said.append({"role": "user", "content": line})
         config: Any = inference.config
-        train = replace(
-            config.train, seed=config.train.seed + turn
-        )  # the same question may get another answer
+        # The same question may get another answer.
+        train = replace(config.train, seed=config.train.seed + turn)
         own = replace(inference, config=replace(config, train=train))
         (text,) = own.predict(model, pipeline.prompts(own.config, [said]))
         show(text, result=True)

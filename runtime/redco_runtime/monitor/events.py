@@ -24,9 +24,8 @@ from .goodput import add_up_events
 
 FILE = "events.jsonl"
 NUMBERS = ("time", "seconds")  # of all lines
-BEFORE = STARTING[
-    : STARTING.index("its weights")
-]  # of what the main thread does: no run is open yet
+# Of what the main thread does: no run is open yet.
+BEFORE = STARTING[: STARTING.index("its weights")]
 OTHER = "other"  # kind of what has none
 OVER = "its end"  # of what the main thread does: the run is over
 KINDS = {  # of events, by what the main thread does

@@ -50,9 +50,8 @@ def cross_entropy(
     if S <= chunk:
         return nats(logits_fn(x_BSD), labels_BS, share)
     axes = axes_of(spec_of(x_BSD.shape, "x_BSD")[1])
-    parts = math.prod(
-        free_axes()[axis] for axis in axes
-    )  # of positions: each device has a part of every chunk
+    # Of positions: each device has a part of every chunk.
+    parts = math.prod(free_axes()[axis] for axis in axes)
     num_chunks = -(-S // chunk)
     size = -(-S // (num_chunks * parts))  # equal chunks: less padding than full ones and a rest
     padding = num_chunks * size * parts - S
@@ -79,10 +78,8 @@ def _in_chunks(
     rows = sum(split, ())
     arrays, function = _open(logits_fn)
     if not arrays and jax.sharding.get_abstract_mesh().manual_axes:
-        split, rows = [
-            (),
-            (),
-        ], ()  # what a function brings along is refused in a shard_map within another
+        # What a function brings along is refused in a shard_map within another.
+        split, rows = [(), ()], ()
     own, sums = P(None, *split), P(*rows)  # of arrays with B and P; of sums, a dim for each axis
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
 

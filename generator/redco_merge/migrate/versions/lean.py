@@ -18,4 +18,7 @@ MIGRATION = Migration(
         Rename(f"{TEXT}.tokens.pack", f"{TEXT}.in_memory.pack"),
         Rename(f"{TEXT}.rows.rows_in_memory", f"{TEXT}.in_memory.rows_in_memory"),
     ),
+    {
+        f"{RUNTIME}.actors.rollouts.imagine": "what a rollout gives: redco alone asked for its shapes"
+    },
 )

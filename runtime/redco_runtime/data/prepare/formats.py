@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...base.errors import UserError
 from ...base.features import feature
-from ...base.json_lines import check_characters, load_json, parse_json
+from ...base.json_lines import check_characters, parse_json
 from ...base.paths import path_of
 from ..text.documents import Bad, Part
 from ..text.sources import Source
@@ -136,12 +136,12 @@ def _why(error: ValueError) -> str:
 def _items(path: str) -> Iterator[Row]:
     with path_of(path).open("rb") as file:
         try:
-            rows, halves = load_json(file.read())
+            rows = parse_json(file.read(), checked=False)
         except ValueError as error:
             todo = "mend it, or leave it out"
             raise UserError(f"--data: {path} is not JSON: {error}: {todo}") from None
     for number, row in enumerate(rows):
-        yield Row(row, number, _fault(row) if halves else "")
+        yield Row(row, number, _fault(row))
 
 
 def _fault(row: Any) -> str:

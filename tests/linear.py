@@ -131,7 +131,6 @@ def make_steps(spike=0.0):
             options={},
             generation=None,
             classes=None,
-            saved=None,
             rows=("data", "fsdp"),
             state=abstract,
             shapes=abstract.params,

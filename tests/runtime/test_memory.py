@@ -1,6 +1,8 @@
 """What a user reads where a device runs out of memory."""
 
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -78,17 +80,15 @@ def test_where_the_state_is_too_much_it_is_split_further(tmp_path):
     )
 
 
-def test_what_remat_saves_can_be_given_up(tmp_path):
-    """As the steps count it, and of what they say that the rows take at most; a model without remat has no such flag."""
-    run = Run(tmp_path, Config(train=Train(batch_size=24)), MESH, None)
-    for saved, line in ((lambda batch: 10**12, " 0.0 GB"), (lambda batch: 10**11, " 106.2 GB")):
-        with make_steps() as steps, pytest.raises(UserError) as caught:
-            steps.saved = saved
-            with DeviceMemory(steps, run) as memory:
-                memory._batch = {}
-                raise jax.errors.JaxRuntimeError(TPU)
-        (flag,) = re.findall(r"--remat nothing_saveable .*", str(caught.value))
-        assert flag.endswith(line)
+@pytest.mark.parametrize(("remat", "proposed"), [("fit", True), ("nothing_saveable", False)])
+def test_what_remat_saves_can_be_given_up(tmp_path, remat, proposed):
+    """Where something is saved; a model without remat has no such flag."""
+    config = replace(Config(train=Train(batch_size=24)), model=SimpleNamespace(remat=remat))
+    run = Run(tmp_path, config, MESH, None)
+    with make_steps() as steps, pytest.raises(UserError) as caught:
+        with DeviceMemory(steps, run):
+            raise jax.errors.JaxRuntimeError(TPU)
+    assert ("--remat nothing_saveable" in str(caught.value)) is proposed
 
 
 def test_other_errors_pass(tmp_path):

@@ -9,6 +9,7 @@ from redco_runtime.nn import losses
 from redco_runtime.step import memory_estimate, remat
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.base.errors import UserError
+from redco_runtime.base.output import announce
 from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.step.memory_estimate import Saving, measure
 from redco_runtime.step.remat import choose, fit, state_size, writes_out
@@ -131,7 +132,7 @@ def test_layers_are_written_out_on_gpus_alone(mesh, monkeypatch, machine, writte
 @pytest.mark.parametrize(("memory", "computed"), [(10**9, 6), (0, 8)], ids=["all of it", "nothing"])
 def test_memory_decides_what_is_computed_again(mesh, monkeypatch, capsys, memory, computed):
     monkeypatch.setattr(remat, "device_memory", lambda: memory)
-    remat._say.cache_clear()
+    announce.cache_clear()
     with jax.set_mesh(mesh):
         assert products(fitted("fit")) == computed
     names = "y, u" if memory else "nothing; computed again: y, u"
@@ -140,7 +141,7 @@ def test_memory_decides_what_is_computed_again(mesh, monkeypatch, capsys, memory
 
 def test_what_is_saved_is_said_with_its_size(capsys):
     savings = tuple(Saving(name, size, 1) for name, size in (("a", 3 * 10**9), ("b", 10**9)))
-    remat._say.cache_clear()
+    announce.cache_clear()
     remat._say(savings, ("a",))
     assert capsys.readouterr().out == "remat: 3.0 GB saved: a; computed again: b\n"
 
@@ -151,17 +152,6 @@ def test_a_micro_batch_has_room_where_a_batch_has_none(mesh, monkeypatch):
         whole = needs.size + sum(one.size for one in needs.savings)
         monkeypatch.setattr(remat, "room", lambda used: whole // 2)
         assert products(fitted("fit")) > products(fitted("fit", micro_batches=4)) == 6
-
-
-@pytest.mark.parametrize(
-    ("setting", "names"),
-    [("fit", "yu"), ("u", "u"), ("everything_saveable", "yu"), ("nothing_saveable", "")],
-)
-def test_the_size_of_what_is_saved_is_known(mesh, setting, names):
-    with jax.set_mesh(mesh):
-        needs = measure(make_loss("fit"), MODEL, BATCH, KEY, rows=1)
-        size = remat.saved_size(make_loss("fit"), MODEL, BATCH, 1, setting, remat.room(0), 1)
-    assert size == sum(one.size for one in needs.savings if one.name in names)
 
 
 def test_names_say_what_is_saved_and_policies_do_too(mesh):

@@ -145,6 +145,4 @@ class Steps:
     options: Mapping[str, Any]  # of the compiler, by name, for the train step
     generation: Any = None  # run.generation, where the pipeline writes texts
     classes: Any = None  # data.classes, where config.py names those that the model tells apart
-    # batch -> bytes on a device of what is saved for the backward pass; None for a model without remat
-    saved: Callable[[Batch], int] | None = None
     rows: Sequence[str] = ()  # axes that split the batch, if no row of it depends on another

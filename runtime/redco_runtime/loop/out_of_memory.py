@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 
 import jax
 
@@ -26,21 +25,8 @@ from ..run.record import Run
 TEMPORARY = re.compile(r"temporaries \(([\d.]+)([KMGT])\)")
 GPU_SHARE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 HINT = "redco fit --hardware NAME:DEVICES says what fits, there or elsewhere, before a run does"
+NOTHING = "nothing_saveable"  # of --remat
 UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Bytes that a step needs of each device, by what for."""
-
-    state: int  # parameters, what the optimizer keeps, and variables
-    gradients: int  # of a micro-batch, and their sum
-    batch: int  # what follows the rows: activations, logits
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.state + self.gradients + self.batch
 
 
 class DeviceMemory(AbstractContextManager["DeviceMemory"]):
@@ -48,14 +34,12 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
 
     def __init__(self, steps: Steps, run: Run) -> None:
         self._steps, self._run = steps, run
-        self._batch: Batch | None = None
         self._temporary = 0  # bytes that the compiled step has at once, beside its arguments
 
     def compile(self, state: TrainState, batch: Batch) -> jax.stages.Compiled:
         """Return the train step, compiled for arrays like these."""
         PROGRESS.at("a compilation")
         print_once("compiling the train step")
-        self._batch = batch
         with ProgressBar("compiling the train step", shown=jax.process_index() == 0):
             with asked_of(batch):
                 lowered = self._steps.train.lower(state, batch)
@@ -79,17 +63,16 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
             self._temporary = int(float(match[1]) * UNITS[match[2]])
         gradients = gradient_size(self._steps.state, settings.micro_batches)
         state, batch = size_on_device(self._steps.state), max(self._temporary - gradients, 0)
-        usage = Usage(state, gradients, batch)
         device = mesh.devices.flat[0]
         has = memory_of(device)
         lines = [
             *([_line("it has", has)] if has else []),
-            _line("a train step needs", usage.total),
-            _line("  parameters and what the optimizer keeps", usage.state),
-            _line("  their gradients", usage.gradients),
-            _line("  what the rows of a batch take", usage.batch),
+            _line("a train step needs", state + gradients + batch),
+            _line("  parameters and what the optimizer keeps", state),
+            _line("  their gradients", gradients),
+            _line("  what the rows of a batch take", batch),
         ]
-        tries = [_line(what, then.total) for what, then in self._tries(usage, has)]
+        tries = [*self._tries(state, gradients, batch, has)]
         if device.platform == "gpu" and GPU_SHARE not in os.environ:
             without = "JAX has three quarters of a GPU without"
             tries.append(f"{GPU_SHARE}=.92 before the command: {without}")
@@ -98,38 +81,30 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         kind = f"{device.device_kind} ({mesh.size} in the mesh)"
         return listed(f"out of memory on {kind}", lines, todo)
 
-    def _tries(self, usage: Usage, has: int) -> Iterator[tuple[str, Usage]]:
-        """Yield (a flag, and what it costs; what a step needs with it)."""
-        settings, shape = self._run.config.train, dict(self._steps.batch.mesh.shape)
+    def _tries(self, state: int, gradients: int, batch: int, has: int) -> Iterator[str]:
+        """Yield a flag, what it costs, and what a step needs with it, of the bytes that each part of it takes."""
+        config, shape = self._run.config, dict(self._steps.batch.mesh.shape)
+        settings = config.train
         rows = settings.batch_size // count_parts(self._steps.batch) // settings.micro_batches
         # Before the step is compiled, the state alone was too much.
-        factors = [factor for factor in range(2, rows + 1) if rows % factor == 0 and usage.batch]
-        enough = [f for f in factors if has and usage.total - usage.batch * (f - 1) // f <= has]
+        factors = [factor for factor in range(2, rows + 1) if rows % factor == 0 and batch]
+        fixed = state + gradients
+        enough = [f for f in factors if has and fixed + batch // f <= has]
         for factor in (enough or factors[:: -1 if has else 1])[:1]:
-            less = replace(usage, batch=usage.batch // factor)
-            yield f"--batch-size {settings.batch_size // factor}", less
-            sums = gradient_size(self._steps.state, 2)
-            parts = settings.micro_batches * factor
-            less = replace(less, gradients=sums)
-            yield f"--micro-batches {parts} (the same training, slower)", less
-        if saved := self._saved(usage):
-            less = replace(usage, batch=usage.batch - saved)
-            yield "--remat nothing_saveable (the same training, slower)", less
-        halves = replace(usage, state=usage.state // 2, gradients=usage.gradients // 2)
+            yield _line(f"--batch-size {settings.batch_size // factor}", fixed + batch // factor)
+            parts, sums = settings.micro_batches * factor, gradient_size(self._steps.state, 2)
+            what = f"--micro-batches {parts} (the same training, slower)"
+            yield _line(what, state + sums + batch // factor)
+        if batch and getattr(config.model, "remat", NOTHING) != NOTHING:
+            yield f"--remat {NOTHING} (the same training, slower): less, by what is saved"
+        where, left = "the same devices", batch
         if shape["data"] % 2 == 0:
             shape["data"] //= 2
-            where = "the same devices"
         else:
-            where, halves = "twice the devices", replace(halves, batch=usage.batch // 2)
+            where, left = "twice the devices", batch // 2
         shape["fsdp"] *= 2
         axes = ",".join(f"{name}={size}" for name, size in shape.items())
-        yield f"--mesh {axes} (on {where})", halves
-
-    def _saved(self, usage: Usage) -> int:
-        """Return the bytes of what remat leaves saved for the backward pass; 0 for a model without."""
-        if self._batch is None or self._steps.saved is None:
-            return 0
-        return min(self._steps.saved(self._batch), usage.batch)
+        yield _line(f"--mesh {axes} (on {where})", fixed // 2 + left)
 
 
 def _line(what: str, size: int) -> str:

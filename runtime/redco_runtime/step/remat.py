@@ -5,19 +5,19 @@ pass needs, the ones that spare most FLOPs for the bytes they take are saved, wh
 layers save all of theirs, a GPU gets them written out, in no loop, unless many share its rows.
 """
 
-import functools
 from typing import Any
 
 import jax
 
 from ..base.errors import UserError
+from ..base.output import announce
 from ..base.state import ModelState, PyTree, TrainState
 from ..base.together import decide
 from ..layout.mesh import memory_of, platform
 from ..layout.specs import gradient_size, size_on_device
-from ..nn.saved_names import FIT, LOGITS, OFFLOAD, POLICIES, saving
+from ..nn.saved_names import FIT, LOGITS, POLICIES, saving
 from .gradients import Loss
-from .memory_estimate import Needs, Saving, measure
+from .memory_estimate import Saving, measure
 
 # Devices that share a row, from which on layers stay in a loop: written out, XLA:GPU packs the activations that all of
 # them have worse, and a step is no faster. Llama 7B, model 8: 48.4 GiB, in a loop 39.8; model 2 beside fsdp 4: no more.
@@ -46,7 +46,12 @@ def fit(
     """
     if remat in POLICIES:
         return loss
-    needs = _measure(loss, model, batch, micro_batches, rows, experts)
+
+    def cut(x: jax.Array) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((x.shape[0] // micro_batches, *x.shape[1:]), x.dtype)
+
+    key, micro_batch = jax.eval_shape(jax.random.key, 0), jax.tree.map(cut, batch)
+    needs = measure(loss, model, micro_batch, key, rows, experts)
     if remat == FIT:
         names = choose(needs.savings, left - needs.size)
         _say(needs.savings, names)
@@ -61,40 +66,6 @@ def fit(
             return loss(model, batch, key)
 
     return fitted
-
-
-def saved_size(
-    loss: Loss,
-    model: ModelState,
-    batch: PyTree,
-    micro_batches: int,
-    remat: str,
-    left: int,
-    rows: int,
-    experts: Any = None,
-) -> int:
-    """Return the bytes on each device of what `fit`, with the same arguments, saves for the backward pass."""
-    if remat in ("nothing_saveable", OFFLOAD):
-        return 0
-    needs = _measure(loss, model, batch, micro_batches, rows, experts)
-    names = {saving.name for saving in needs.savings} - {LOGITS}  # where a policy names none
-    if remat == FIT:
-        names = {*choose(needs.savings, left - needs.size)}
-    elif remat not in POLICIES:
-        names = {*remat.split(",")}
-    return sum(saving.size for saving in needs.savings if saving.name in names)
-
-
-def _measure(
-    loss: Loss, model: ModelState, batch: PyTree, micro_batches: int, rows: int, experts: Any
-) -> Needs:
-    """Return what a micro-batch needs."""
-
-    def cut(x: jax.Array) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((x.shape[0] // micro_batches, *x.shape[1:]), x.dtype)
-
-    key = jax.eval_shape(jax.random.key, 0)
-    return measure(loss, model, jax.tree.map(cut, batch), key, rows, experts)
 
 
 def choose(savings: tuple[Saving, ...], left: int) -> tuple[str, ...]:
@@ -144,12 +115,9 @@ def room(used: int) -> int:
     return int(device_memory() * (1 - FREE)) - used
 
 
-@functools.cache
 def _say(savings: tuple[Saving, ...], names: tuple[str, ...]) -> None:
-    """Print which arrays are saved, once by process 0."""
-    if jax.process_index() == 0:
-        size = sum(one.size for one in savings if one.name in names)
-        again = [one.name for one in savings if one.name not in names]
-        rest = f"; computed again: {', '.join(again)}" if again else ""
-        saved = ", ".join(names) or "nothing"
-        print(f"remat: {size / 1e9:.1f} GB saved: {saved}{rest}", flush=True)
+    """Print which arrays are saved."""
+    size = sum(one.size for one in savings if one.name in names)
+    again = [one.name for one in savings if one.name not in names]
+    rest = f"; computed again: {', '.join(again)}" if again else ""
+    announce(f"remat: {size / 1e9:.1f} GB saved: {', '.join(names) or 'nothing'}{rest}")

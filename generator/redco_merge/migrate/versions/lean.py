@@ -19,6 +19,7 @@ MIGRATION = Migration(
         Rename(f"{TEXT}.rows.rows_in_memory", f"{TEXT}.in_memory.rows_in_memory"),
     ),
     {
-        f"{RUNTIME}.actors.rollouts.imagine": "what a rollout gives: redco alone asked for its shapes"
+        f"{RUNTIME}.actors.rollouts.imagine": "what a rollout gives: redco alone asked for its shapes",
+        f"{RUNTIME}.step.remat.saved_size": "no call: Steps of steps.py has no `saved`",
     },
 )

@@ -22,7 +22,7 @@ from my_project.runtime.nn.plain_losses import smooth_labels
 from my_project.runtime.step.gradients import mean_and_gradients, weighted_sums
 from my_project.runtime.step.guard import take_step
 from my_project.runtime.step.optimizers import average_parameters
-from my_project.runtime.step.remat import fit, room, saved_size, state_size
+from my_project.runtime.step.remat import fit, room, state_size
 from my_project.runtime.step.variables import parts_of, streams, variables_of
 from my_project.runtime.step.xla import compiler_options
 from my_project.sharding import ACTIVATIONS, APART, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
@@ -146,5 +146,4 @@ def build(config: Config) -> Steps:
         ),
         options=options,
         rows=ROWS,
-        saved=lambda batch: saved_size(training_loss, placed.model, batch, *remat),
     )

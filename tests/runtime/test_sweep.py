@@ -5,10 +5,14 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from redco_runtime.base.errors import UserError
+from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.loop.sweep import best_of
 from redco_runtime.nn.adapters.layers import LoraSettings
-from redco_runtime.step import stack
+from redco_runtime.step import frozen_copies, stack
+from redco_runtime.step.frozen_copies import copied_size
 from redco_runtime.base.state import ModelState
 from redco_runtime.step.stack import Own, scale_products, summary
 from redco_runtime.step.sweep import Sweep, rows_of
@@ -91,3 +95,19 @@ def test_learning_rates_are_numbers_of_python():
     """Their schedules round as those of a run alone."""
     own = Own(jnp.int32(1), jax.random.key(0), None, (1e-3, 2e-3))
     assert len(jax.tree.leaves(own)) == 2 and jax.jit(lambda own: own)(own).rates == (1e-3, 2e-3)
+
+
+def test_an_adapter_says_what_it_is_trained_with():
+    (row,) = rows_of(config())
+    assert str(row) == "learning rate 0.001, seed 5, rank 8"
+
+
+def test_what_gpus_copy_of_frozen_kernels_is_longer_than_codes(monkeypatch):
+    place = NamedSharding(make_mesh({"data": 1}, jax.devices()[:1]), P())
+    frozen = {
+        str(dtype): jax.ShapeDtypeStruct((5, 3), dtype, sharding=place)
+        for dtype in ("bfloat16", "uint8", "int8")
+    }
+    assert copied_size(frozen) == 0  # of CPUs
+    monkeypatch.setattr(frozen_copies, "platform", lambda: "gpu")
+    assert copied_size(frozen) == 15 * 2 + 4 * 15 + 2 * 15

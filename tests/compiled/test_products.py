@@ -46,8 +46,8 @@ def test_losses_are_within_the_spread_of_seeds(model):
 def test_two_layers_multiply_codes_and_send_them(target, name, calls, share, tmp_path):
     request = Request.from_flags("small", "llama", size="3.2-1b", mesh="fsdp=4", products=name)
     folder = create_project(request, tmp_path)
-    sizes = ("num_layers=2", "vocab_size=8192")
-    small = run_module("tables.products_row", str(folder), "fsdp=4", "8", "256", target, *sizes)[0]
+    sizes = ("num_layers=2", "vocab_size=4096", "embed_dim=1024", "mlp_dim=4096", "num_heads=16")
+    small = run_module("tables.products_row", str(folder), "fsdp=4", "8", "128", target, *sizes)[0]
     assert small["calls"] == calls
     # The head is most of the rest; of int8, gradients of kernels are too.
     assert small["share"] > share

@@ -18,7 +18,12 @@ from redco_runtime.data.chats.pairs import pack_pairs
 from redco_runtime.data.chats.reading import first_question
 from redco_runtime.data.collating import asked_of
 from redco_runtime.data.example_random import Draws
-from redco_runtime.data.labels.documents import TextLabels, labelled_examples, row_to_label
+from redco_runtime.data.labels.documents import (
+    TextLabels,
+    WordLabels,
+    labelled_examples,
+    row_to_label,
+)
 from redco_runtime.data.pictures.captioned import read_captioned
 from redco_runtime.data.pictures.framing import Framing, framing_of
 from redco_runtime.data.pictures.labelled import classes_of, split_labelled, with_class_names
@@ -83,6 +88,12 @@ def test_what_a_configuration_or_pipeline_gives_is_refused(says):
 
 
 def test_what_is_as_it_is_to_be_is_taken():
+    words = WordLabels(BYTES, ("x", "y"), ("words", "labels"), 16)
+    for one in (
+        LABELS.parse({"text": "a", "label": "x"}),
+        words.parse({"words": ["a"], "labels": [0]}),
+    ):
+        assert one.ends is True and not one.again and not one.empty
     train, held_out = pack_chats([ANSWERS, ANSWERS], SETTINGS, ENCODER)
     assert len(train) == len(held_out) == 1
     assert sum(map(len, pack_opinions([(ANSWERS, True)] * 2, SETTINGS, ENCODER))) == 2

@@ -14,7 +14,7 @@ import pytest
 from runtime.texts import WORDS, S, texts_of, write
 
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.prepare import build, formats, shared_shards
+from redco_runtime.data.prepare import build, formats
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
 from redco_runtime.data.text.documents import Shape
@@ -264,38 +264,3 @@ def test_each_shard_is_made_first_by_one_process(monkeypatch, tmp_path, count):
             next(build._Task.make_all(task, tmp_path / "index", None, (place, processes)))
         assert first == [*range(count)]
         assert bars == [(processes == 1, True), *[(False, False)] * (processes - 1)]
-
-
-class Sent:
-    """A folder that others send shards to, on this machine."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __truediv__(self, name):
-        return self.path / name
-
-    def bring(self, folder, names):
-        for name in names:
-            (folder / name).write_bytes((self.path / name).read_bytes())
-            yield
-
-
-def test_the_shards_that_came_are_those_of_which_all_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_shards, "PATIENCE", 0)
-    monkeypatch.setattr(shared_shards, "LONG_LOOK", 0)
-    there, here = (tmp_path / name for name in ("there", "here"))
-    there.mkdir(), here.mkdir()
-    shape = SimpleNamespace(layout="L")
-    jobs = [Job(here, here, number, [], shape) for number in (0, 1)]
-    shared = shared_shards.Shared(Sent(there), SimpleNamespace(marks={}))
-    for name in shared._names(jobs[0]):
-        (there / name).write_text(json.dumps({"documents": 3}))
-    said, receive = [], shared.receive(jobs, 0, "words")
-    with pytest.raises(StopIteration) as end:
-        while True:
-            said.append(next(receive).get("say"))
-    assert {number: one.documents for number, one in end.value.value.items()} == {0: 3}
-    assert [x for x in said if x] == [
-        "data: 1 of the shards of words did not come from other hosts within 0 s: they are made here"
-    ]

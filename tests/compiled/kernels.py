@@ -20,7 +20,7 @@ from compiled.train_step import compile_train
 from redco_fit.compiled.hlo import collectives
 from redco_fit.compiled.instructions import shapes
 
-S, ROWS = 1024, 8
+S, ROWS = 1024, 2
 # No size but S is 1024. Heads of 128 features, as most have, two of them for each of keys and values.
 SIZES = {"embed_dim": 512, "mlp_dim": 768, "num_heads": 4, "num_kv_heads": 2, "head_dim": 128}
 SIZES |= {"vocab_size": 640, "num_layers": 2}

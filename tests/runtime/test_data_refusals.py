@@ -180,6 +180,24 @@ def test_a_table_has_pictures_or_their_paths(tmp_path):
     assert list(read_tables([name], "text")) == rows  # which are there by now
 
 
+@pytest.mark.parametrize("flag", ["--image-folder", "--image-data"])
+def test_broken_pictures_are_named_by_the_flag_that_names_them(tmp_path, flag):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"none")
+    paths = [tmp_path / "a.png", tmp_path / "b.png"]
+    tables = (str(tmp_path / "t.jsonl"),) if flag == "--image-data" else ()
+    lines = [json.dumps({"file_name": x.name, "text": "a"}) for x in paths]
+    for name in ("t.jsonl", "metadata.jsonl"):
+        (tmp_path / name).write_text("\n".join(lines))
+    folder = "" if tables else str(tmp_path)
+    data = SimpleNamespace(image_folder=folder, image_data=tables, held_out=0.5, drawn=0)
+    says = f"^{flag}: 1 of its pictures cannot be used"
+    with pytest.raises(UserError, match=says):
+        split_labelled(paths, [0, 1], data, MODEL, 0)
+    with pytest.raises(UserError, match=says):
+        read_captioned(data, MODEL, 0)
+
+
 def test_pictures_without_a_line_are_left_out_and_said(tmp_path, capsys):
     for name in "abc":
         Image.new("RGB", (8, 8)).save(tmp_path / f"{name}.png")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.pictures.captions import decode_caption, encode_caption
+from redco_runtime.data.pictures.captions import VOCAB, decode_caption, encode_caption
 from redco_runtime.data.pictures import checking, grid
 from redco_runtime.data.pictures.grid import write_grid
 from redco_runtime.data.pictures.captioned import read_captioned
@@ -32,6 +32,7 @@ def _table(folder, *lines):
 def test_captions_are_bytes(text):
     ids = encode_caption(text, 16)
     assert ids.shape == (16,) and ids.dtype == np.int32 and ids[-1] == 0
+    assert ids.max() < VOCAB == 2**8
     assert decode_caption(ids) == text
 
 

@@ -14,15 +14,16 @@ import pytest
 from runtime.texts import WORDS, S, texts_of, write
 
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.prepare import build, formats
+from redco_runtime.data.prepare import build, formats, shard
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
-from redco_runtime.data.text.documents import Shape
+from redco_runtime.data.text.documents import Bad, Shape
 from redco_runtime.data.text.encoder import id_dtype, make_encoder
 from redco_runtime.data.text.text_examples import text_examples
 from redco_runtime.data.text.rows import open_rows
 from redco_runtime.data.text.sources import parse_sources
 from redco_runtime.data.text.texts import TextMaker
+from redco_runtime.data.text.tokens import Contents
 from redco_runtime.data.tokenizer import load_tokenizer
 
 SMALL = """
@@ -264,3 +265,14 @@ def test_each_shard_is_made_first_by_one_process(monkeypatch, tmp_path, count):
             next(build._Task.make_all(task, tmp_path / "index", None, (place, processes)))
         assert first == [*range(count)]
         assert bars == [(processes == 1, True), *[(False, False)] * (processes - 1)]
+
+
+@pytest.mark.parametrize(("bad", "named", "more"), [(9, 9, 0), (10, 10, 0), (12, 10, 2)])
+def test_the_first_of_bad_rows_are_named_and_the_others_counted(monkeypatch, bad, named, more):
+    rows = [*(Bad(None, number, f"is bad {number}") for number in range(bad)), "a document"]
+    monkeypatch.setattr(shard, "read_documents", lambda maker, parts: rows)
+    monkeypatch.setattr(shard, "describe", lambda row: row.why)
+    contents = Contents()
+    assert [*shard._documents(SimpleNamespace(parts=[]), None, contents)] == ["a document"]
+    assert contents.bad == [f"is bad {number}" for number in range(named)]
+    assert contents.more_bad == more and contents.bad_rows == bad

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.nn import losses
@@ -11,6 +12,7 @@ from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
 from redco_runtime.nn.losses import cross_entropy
+from redco_runtime.step.jaxprs import stacks_around
 from redco_runtime.step.memory_estimate import Saving, measure
 from redco_runtime.step.remat import choose, fit, state_size, writes_out
 from redco_runtime.nn.saved_names import CHOICE, LOGITS, Choice, saved
@@ -197,3 +199,19 @@ def test_the_largest_array_beside_layers_is_that_of_each_token_of_each_row(rows,
     x, w = jnp.zeros((rows, 8, 16)), jnp.zeros((16, vocab))
     jaxpr = jax.make_jaxpr(lambda x, w: (x @ (w * 2)).sum())(x, w).jaxpr
     assert memory_estimate._largest(jaxpr) == rows * 8 * vocab * 4
+
+
+def test_what_loops_around_layers_leave_is_of_each_turn():
+    def layers(x, kernels):
+        return jax.lax.scan(lambda x, k: (checkpoint_name(x @ k, "u"), None), x, kernels)[0]
+
+    def ticks(x, kernels):
+        def tick(x, _):
+            x = layers(x, kernels)
+            return x, x
+
+        return jax.lax.scan(tick, x, None, length=5)
+
+    shapes = jax.ShapeDtypeStruct((B, D), jnp.float32), jax.ShapeDtypeStruct((L, D, D), jnp.float32)
+    for function, turns in ((ticks, 5), (jax.jit(ticks), 5), (layers, 0)):
+        assert stacks_around(jax.make_jaxpr(function)(*shapes).jaxpr) == turns * B * D * 4

@@ -8,6 +8,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.nn import losses
 from redco_runtime.step import memory_estimate, remat
+from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
@@ -215,3 +216,21 @@ def test_what_loops_around_layers_leave_is_of_each_turn():
     shapes = jax.ShapeDtypeStruct((B, D), jnp.float32), jax.ShapeDtypeStruct((L, D, D), jnp.float32)
     for function, turns in ((ticks, 5), (jax.jit(ticks), 5), (layers, 0)):
         assert stacks_around(jax.make_jaxpr(function)(*shapes).jaxpr) == turns * B * D * 4
+
+
+@pytest.mark.parametrize(("devices", "rows"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (4, 4)])
+def test_arrays_without_a_layout_are_split_as_rows_are_and_kernels_by_the_others(devices, rows):
+    """Of each layer what it takes over; twice what one leaves, and its kernels and the next one's."""
+
+    def layer(x, p):
+        return checkpoint_name(jnp.tanh(x @ p["up"]) @ p["down"], "y"), None
+
+    def loss(model, batch, key):
+        body = jax.checkpoint(layer, policy=saved("fit"), prevent_cse=False)
+        return jnp.sum(jax.lax.scan(body, batch["x"], model.params)[0]), {}
+
+    model = ModelState({name: MODEL.params[name] for name in ("up", "down")}, {})
+    with jax.set_mesh(make_mesh({"data": devices}, jax.devices()[:devices])):
+        size = measure(loss, model, BATCH, KEY, rows=rows).size
+    x, kernels = B * D * 4, 2 * D * F * 4
+    assert size == (L + 2) * x // rows + 2 * kernels // (devices // rows)

@@ -223,9 +223,10 @@ class Body(Expressions):
                 return
         leaf = LEAVES.get(type(self.layer(node)))
         count = count_values(expression, leaf.gives if leaf else max(index.values()) + 1)
-        author = node.statement.names if len(node.statement.names) == count else ()
-        named = self._reference.outputs(node.target) if node.kind == "module" else []
-        author = author or (tuple(named) if len(named) == count else ())
+        # A part of the class gives them in an order of the exported program, not that of its author's `return`.
+        of_part = node.kind == "module"
+        named = self._reference.outputs(node.target) if of_part else node.statement.names
+        author = tuple(named) if len(named) == count else ()
         names: list[str] = []
         for i in range(count):
             readers = [user for user in items if index[user] == i]

@@ -114,7 +114,7 @@ def _orders(traced: Traced) -> Iterator[tuple[Order, list[Call]]]:
             continue
         owner = next((x for x in _upwards(above) if x in traced.graphs), "")
         below = path.removeprefix(f"{owner}.") if owner else path
-        calls = _calls_in_turn(traced.graphs[owner], below, len(part))
+        start, calls = _calls_in_turn(traced.graphs[owner], below, len(part))
         paths = [f"{path}.{i}" for i in range(len(part))]
         holder = traced.module.get_submodule(above)
         there = any(hasattr(holder, f"{x}_{name}") for x in ("first", "last"))
@@ -123,9 +123,10 @@ def _orders(traced: Traced) -> Iterator[tuple[Order, list[Call]]]:
         kinds = [
             (type(x), same.of(path), shapes_of(x)) for x, path in zip(part, paths, strict=True)
         ]
-        carried = _carried(calls, kinds)
+        carried = [*[None] * start, *_carried(calls[start:], kinds[start:])]
         rows = zip(kinds, calls, carried, strict=True)
-        if periods := shortest([(kind, _without(call.args, i)) for kind, call, i in rows]):
+        keys = [(kind, _without(call.args, i)) for kind, call, i in rows]
+        if periods := shortest([*range(start), *keys[start:]]):
             before, length, times = periods
             order = Order(path, before, length, times, len(part) - before - length * times)
             yield order, [Call(*one) for one in zip(calls, carried, strict=True)]
@@ -154,17 +155,18 @@ def shortest(keys: Sequence[Hashable]) -> tuple[int, int, int] | None:
     return best if best != (0, 1, count) else None
 
 
-def _calls_in_turn(graph: fx.Graph, below: str, count: int) -> list[fx.Node]:
-    """Return the calls of a list's layers where each is called once, on what the one before gives; else []."""
+def _calls_in_turn(graph: fx.Graph, below: str, count: int) -> tuple[int, list[fx.Node]]:
+    """Return the calls of a list's layers where each is called once, and the number of the one from which on each is called on what the one before gives; else []."""
     calls = [
         n for n in graph.nodes if n.op == "call_module" and str(n.target).startswith(f"{below}.")
     ]
     if count < 2 or [n.target for n in calls] != [f"{below}.{i}" for i in range(count)]:
-        return []
-    for before, call in pairwise(calls):
+        return 0, []
+    start = 0
+    for number, (before, call) in enumerate(pairwise(calls), 1):
         if list(before.users) != [call] or call.args.count(before) != 1 or call.kwargs:
-            return []
-    return calls
+            start = number
+    return (start, calls) if start < count - 1 else (0, [])
 
 
 def _carried(calls: Sequence[fx.Node], kinds: Sequence[Hashable]) -> list[int | None]:

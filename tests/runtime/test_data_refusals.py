@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from redco_runtime.base.errors import UserError
+from redco_runtime.cluster.agreement import check_same_examples
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.examples import pack_chats
 from redco_runtime.data.chats.opinions import pack_opinions
@@ -207,3 +208,9 @@ def test_pictures_without_a_line_are_left_out_and_said(tmp_path, capsys):
     assert [*map(len, read_captioned(data, MODEL, 0))] == [1, 1]
     said = capsys.readouterr()
     assert "1 pictures without a line in metadata.jsonl are left out" in said.out + said.err
+
+
+def test_of_an_iterator_no_example_is_lost_to_a_comparison():
+    examples = iter([{"x": np.ones(1)}, {"x": np.zeros(1)}])
+    check_same_examples(examples)
+    assert len([*examples]) == 2

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -208,3 +209,11 @@ def test_a_host_is_gone_after_a_deadline_s_beats_of_the_same_note(hosts, tmp_pat
         here.append(one._is_here(0))
         one._look(0)
     assert all(here) and not one._is_here(0)
+
+
+def test_notes_keep_no_launcher_alive(hosts, monkeypatch):
+    end = threading.Event()
+    monkeypatch.setattr(Hosts, "_beat", lambda self: end.wait())
+    hosts(1)
+    assert [one.daemon for one in threading.enumerate() if one.name == "notes"] == [True]
+    end.set()

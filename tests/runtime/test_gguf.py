@@ -221,6 +221,8 @@ def test_the_names_of_cuts_are_those_of_published_tokenizers():
     spec = json.loads(Qwen2Tokenizer().backend_tokenizer.to_str())
     pattern = spec["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
     assert CUTS[pattern, False] == "qwen2"
+    # Those of which llama.cpp leaves a word whole that is a token, by its own table.
+    assert {name for (_, whole), name in CUTS.items() if whole} == {"llama-bpe", "tekken"}
 
 
 def test_merges_of_sentencepiece_are_scores():
@@ -238,6 +240,22 @@ def test_merges_of_sentencepiece_are_scores():
     tokenizer.add_special_tokens({"additional_special_tokens": ["<end>"]})
     tokenizer.add_tokens(["<call>"])
     assert vocabulary(tokenizer, 9).kinds[7:] == [3, 4]  # what only steers, and what people see
+
+
+def test_merges_that_no_scores_give_are_refused():
+    tokens = ["<unk>", "\u2581", "a", "b", "c", "ab", "bc", "abc", "ca"]
+    first, again, other = ("ab", "c"), ("a", "bc"), ("c", "a")
+
+    def words(*merges):
+        ids = {token: i for i, token in enumerate(tokens)}
+        every = [("a", "b"), ("b", "c"), *merges]
+        model = tokenizers.models.BPE(ids, every, byte_fallback=True, unk_token="<unk>")
+        normalizer = tokenizers.normalizers.Prepend("\u2581")
+        return vocabulary(fast(model, normalizer=normalizer), len(tokens))
+
+    assert words(first, again, other).scores[5:] == [0, -1, -2, -4]
+    with pytest.raises(UserError, match="no scores of tokens give the merges of 'abc'"):
+        words(first, other, again)
 
 
 def test_a_tokenizer_that_llama_cpp_lacks_is_refused():

@@ -167,6 +167,14 @@ def test_a_signal_before_the_process_is_there_is_passed_on(monkeypatch):
     assert one.run(3) == 143
 
 
+def test_of_signals_before_it_the_last_is_passed_on(monkeypatch):
+    one, sent = launch.Launch([sys.executable, "-c", ""], 1), []
+    monkeypatch.setattr(one, "_send", sent.append)
+    one._signals += [signal.SIGINT, signal.SIGTERM]
+    one.run(0)
+    assert sent == [signal.SIGTERM]
+
+
 def test_a_signal_goes_on_to_all_and_none_is_started_again(start, tmp_path):
     process = start(2, "wait")
     until = time.monotonic() + 30

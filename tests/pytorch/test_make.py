@@ -35,7 +35,7 @@ def test_a_perceptron_is_printed_as_its_author_wrote_it():
 def test_rates_that_are_one_number_are_several_fields():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
 
     def make(rates):
@@ -70,7 +70,7 @@ def test_sizes_are_others_also_where_a_shorter_text_has_fewer_steps():
 def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
     from redco_new.pytorch.trial import Trial
 
@@ -121,7 +121,7 @@ def test_three_sizes_are_tried_before_two_and_a_constant():
 def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
 
     def make(sizes):
@@ -173,7 +173,7 @@ def test_layers_that_see_a_window_have_another_program_than_those_that_see_all()
 def test_a_width_that_has_two_names_changes_under_both():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
 
     def make(sizes):
@@ -187,7 +187,7 @@ def test_a_width_that_has_two_names_changes_under_both():
 def test_a_size_by_which_parts_are_called_more_often_is_none_that_is_tried():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
 
     class Shared(nn.Linear):
@@ -205,11 +205,42 @@ def test_a_size_by_which_parts_are_called_more_often_is_none_that_is_tried():
     assert Search(make, Call(base.inputs), base).other(base, 1).arguments == {"times": 12}
 
 
+def test_a_width_becomes_no_smaller_than_a_slice_of_its_heads():
+    """As of GPT-J, which turns a part of each head: a slice that takes all of one is not in the program."""
+    from torch import nn
+
+    from redco_new.pytorch.search import Search
+    from redco_new.pytorch.setting import Setting
+    from redco_new.pytorch.smaller import make_smaller
+
+    class Halves(nn.Identity):
+        def forward(self, input):
+            parts = input.new_ones(4, self.width).reshape(4, self.heads, -1)
+            return parts[..., : self.turned] * 2, parts[..., self.turned :]
+
+    def make(sizes):
+        made = Halves()
+        made.width, made.heads, made.turned = (sizes[x] for x in ("width", "heads", "turned"))
+        assert sizes["width"] % sizes["heads"] == 0
+        return made
+
+    sizes = {"width": 4096, "heads": 16, "turned": 64}
+    base = Setting(sizes, {"input": Input((4,))})
+    search = Search(make, Call(base.inputs), base)
+    small = make_smaller(search)
+    # The least that is turned is 32, of heads of 64; fewer of these make the width less.
+    assert small.arguments == {"width": 256, "heads": 4, "turned": 32}
+    for number in (1, 2):
+        other = search.other(small, number).arguments
+        assert all(other[name] != small.arguments[name] for name in ("width", "turned"))
+        assert other["turned"] < other["width"] // other["heads"]
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_an_argument_as_large_as_an_input_changes_with_it_where_it_is_asked_for(together):
     from torch import nn
 
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
 
     base = Setting({"side": 16}, {"input": Input((16, 16))})

@@ -69,7 +69,7 @@ def test_a_recurrence_in_two_forms_is_that_over_tokens():
 
 
 def test_small_sizes_are_not_all_as_much_larger():
-    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.search import Search
     from redco_new.pytorch.setting import Setting
     from torch import nn
 

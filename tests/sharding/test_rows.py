@@ -12,6 +12,7 @@ from sharding.parted import values
 from sharding.zoo import D, F, IDS, V, shapes
 
 from redco_plan import LayerProduct, constrain, layer_products, plan_sharding, row_constraints
+from redco_plan.apart.rewritten import Rewritten
 from redco_plan.apart.run import run_apart
 from redco_plan.apart.stored import Fused, take_apart
 
@@ -139,3 +140,20 @@ def test_a_product_that_sums_over_what_fsdp_splits_has_no_constraint(sequence, r
         sequence_parallel=sequence,
     )
     assert row_constraints(plan) == {"down": P(("data", "fsdp"), *rest)}
+
+
+def test_a_sum_of_products_with_a_base_and_an_adapter_has_the_name_of_the_base():
+    """The base is frozen, and comes beside the parameters: what the adapter adds is a part of the same sum."""
+    params, frozen = shapes(a=(D, 2), b=(2, F)), shapes(w=(D, F))
+
+    def forward(p, x, frozen):
+        return x @ frozen["w"] + 3 * ((x @ p["a"]) @ p["b"])
+
+    specs = {"w": P(("data", "fsdp"), None, "model"), "a": ROWS}
+    run = partial(run_apart, forward, form=Rewritten(), activations=specs)
+    x = values(jax.ShapeDtypeStruct((16, 8, D), "f4"), 1)
+    with jax.set_mesh(jax.make_mesh((1, 2, 2), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)):
+        program = jax.make_jaxpr(run)(values(params, 1), x, values(frozen, 1))
+    assert any(e.params.get("name") == "add_up" for e in program.jaxpr.eqns)
+    names = [e.params["name"] for e in program.jaxpr.eqns if e.primitive.name == "name"]
+    assert names == ["a", "w"]

@@ -21,7 +21,9 @@ def saved_sizes(
     rows: examples that `plan` was traced with.
     products: those that have the path of their parameter as a name, when steps run.
     """
-    sizes = defaultdict[str, int](int, {x: one.bytes for x, one in products.items() if one.bytes})
+    own = plan.frozen or products.keys()  # beside an adapter: what it adds is part of the base's
+    named = {path: one.bytes for path, one in products.items() if one.bytes and path in own}
+    sizes = defaultdict[str, int](int, named)
     for name, size in _named_products(plan.jaxpr):
         sizes[name] += size
     return {name: f"{size / rows / 1e6:.1f}" for name, size in sizes.items()}

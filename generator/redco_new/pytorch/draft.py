@@ -29,7 +29,8 @@ from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
 from redco_new.pytorch.periods import FEW, Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
-from redco_new.pytorch.probe import LEAST, Sizes
+from redco_new.pytorch.probe import Sizes
+from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.refusal import OTHERWISE, Unsaid, UnlikeProgram, refuse
 from redco_new.pytorch.subject import Way

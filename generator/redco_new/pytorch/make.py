@@ -33,7 +33,8 @@ from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Printed
-from redco_new.pytorch.probe import LEAST, find_sizes
+from redco_new.pytorch.probe import find_sizes
+from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.refusal import Differs, NoHidden, UnlikeProgram, refuse
 from redco_new.pytorch.stored_names import by_keys, checkpoint_keys, unread_names

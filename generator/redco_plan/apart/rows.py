@@ -95,13 +95,17 @@ def _mark(inputs: Sequence[Mark]) -> Mark:
 
 
 def _products(eqn: JaxprEqn, marks: Sequence[Mark]) -> list[Kernel | None]:
-    """Return the parameter that each output of an equation is made of, and of the batch; of a call of products alone too."""
+    """Return the parameter that each output of an equation is made of, and of the batch; of a call of products, or of their sum, too."""
     if eqn.params.get("name") in CALLS:
         body = eqn.params["jaxpr"].jaxpr
         of, made = dict[Atom, Mark](zip(body.invars, marks, strict=True)), dict[Var, Any]()
         for one in body.eqns:
-            inputs = [None if isinstance(atom, Literal) else of.get(atom) for atom in one.invars]
-            made |= zip(one.outvars, _products(one, inputs), strict=True)
+            atoms = [atom for atom in one.invars if not isinstance(atom, Literal)]
+            inputs = [of.get(atom) for atom in atoms]
+            summed = next((made[atom] for atom in atoms if made.get(atom)), None)
+            made |= {
+                v: x or summed for v, x in zip(one.outvars, _products(one, inputs), strict=True)
+            }
             of |= dict.fromkeys(one.outvars, _mark(inputs))
         return [made.get(var) for var in body.outvars]
     kernel = next((mark for mark in marks if isinstance(mark, Kernel)), None)
@@ -188,5 +192,5 @@ INNER: dict[str, Callable[[JaxprEqn, list[Mark]], list[Mark]]] = {
     "while": _of_while,
     "cond": _of_cond,
 }
-CALLS = ("make_products", "products")  # of entries.py and parts.py
+CALLS = ("make_products", "products", "add_up")  # of entries.py, parts.py and sums.py
 BODIES = ("jaxpr", "call_jaxpr", "body_jaxpr", "branches")

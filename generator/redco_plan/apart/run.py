@@ -21,7 +21,7 @@ def follow(
 ) -> Callable[[Function], Function]:
     """Return a decorator: of a function of (model, batch, ...) it makes one of a stored model.
 
-    A model is a named tuple with `params`. Those of the function are the model's own; stored ones
+    A model is a named tuple with `params` and `frozen` ones. Those of the function are the model's own; stored ones
     are apart and padded.
     shapes: of stored parameters, without their padding.
     activations: path of a parameter -> the layout of what is computed with it.
@@ -30,12 +30,14 @@ def follow(
 
     def decorate(function: Function) -> Function:
         def run(model: Any, batch: Tree, *rest: Tree) -> Tree:
-            def of_params(params: Tree, batch: Tree, others: Any, *rest: Tree) -> Tree:
-                return function(others._replace(params=params), batch, *rest)
+            def of_params(
+                params: Tree, batch: Tree, frozen: Tree, others: Any, *rest: Tree
+            ) -> Tree:
+                return function(others._replace(params=params, frozen=frozen), batch, *rest)
 
             params = jax.tree.map(_cut, model.params, shapes)
-            others = model._replace(params=())
-            arguments = (params, batch, others, *rest)
+            others = model._replace(params=(), frozen=())
+            arguments = (params, batch, model.frozen, others, *rest)
             return run_apart(of_params, *arguments, form=form, activations=activations)
 
         return run
@@ -53,7 +55,8 @@ def run_apart(
 ) -> Tree:
     """Return `function(params, batch, *rest)`, computed with the parts of stored parameters apart.
 
-    activations: path of a parameter -> the layout of what is computed with it, on the mesh in place.
+    activations: path of a parameter, in `stored` or a tree of `rest`, -> the layout of what is computed with it, on the
+    mesh in place.
     form: as of `follow`.
     """
     own = jax.eval_shape(form.whole if form else lambda params: params, stored)
@@ -69,7 +72,8 @@ def run_apart(
         paths = (path_name(path) for path, _ in jax.tree.leaves_with_path(stored))
         marks: list[Mark] = [_kernel(path, activations) for path in paths]
         marks += [BATCH for _ in jax.tree.leaves(batch)]
-        marks += [None] * (len(computed.jaxpr.invars) - len(marks))
+        paths = (path_name(path[1:]) for path, _ in jax.tree.leaves_with_path(rest))
+        marks += [_kernel(path, activations) for path in paths]
         program, _ = constrain_rows(computed.jaxpr, marks)
         closed = ClosedJaxpr(program, computed.consts)
     if form and not activations:

@@ -21,8 +21,7 @@ def follow(
 ) -> Callable[[Function], Function]:
     """Return a decorator: of a function of (model, batch, ...) it makes one of a stored model.
 
-    A model is a named tuple with `params` and `frozen` ones. Those of the function are the model's own; stored ones
-    are apart and padded.
+    A model is a named tuple with `params` and `frozen`; those of the function are its own, stored ones apart and padded.
     shapes: of stored parameters, without their padding.
     activations: path of a parameter -> the layout of what is computed with it.
     form: in which it is computed: Rewritten of rewritten.py, Fused of stored.py; None for its own.
@@ -55,8 +54,7 @@ def run_apart(
 ) -> Tree:
     """Return `function(params, batch, *rest)`, computed with the parts of stored parameters apart.
 
-    activations: path of a parameter, in `stored` or a tree of `rest`, -> the layout of what is computed with it, on the
-    mesh in place.
+    activations: path of a parameter, in `stored` or a tree of `rest`, -> the layout of what is computed with it.
     form: as of `follow`.
     """
     own = jax.eval_shape(form.whole if form else lambda params: params, stored)

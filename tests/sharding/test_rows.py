@@ -157,3 +157,15 @@ def test_a_sum_of_products_with_a_base_and_an_adapter_has_the_name_of_the_base()
     assert any(e.params.get("name") == "add_up" for e in program.jaxpr.eqns)
     names = [e.params["name"] for e in program.jaxpr.eqns if e.primitive.name == "name"]
     assert names == ["a", "w"]
+
+
+def test_axes_that_a_shard_map_runs_over_split_no_more():
+    """As where each device of `data` sums the gradients of its own rows over micro-batches."""
+    params, batch = values(PARAMS, V), values(IDS, V, 1)
+    own = partial(run_apart, forward("as it is"), activations={"down": ROWS, "t": ROWS})
+    options = {"in_specs": (P(), P("data")), "out_specs": P("data"), "axis_names": {"data"}}
+    with jax.set_mesh(jax.make_mesh((2, 2, 1), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)):
+        run = jax.jit(jax.shard_map(own, check_vma=False, **options))
+        text, found = str(run.trace(params, batch).jaxpr), run(params, batch)
+    assert text.count("sharding_constraint") == 2
+    np.testing.assert_allclose(found, forward("as it is")(params, batch), 1e-5, 1e-5)

@@ -110,22 +110,22 @@ def layout_context(
     tiny: the preset tiny, and its own plan, if its sizes are others; None for a family, whose tiny model fits.
     model: as templates have it; None for one of a family.
     """
+    ours = request.is_family or model is not None and model.printed
     saves = request.is_family or model is not None and model.saves
     products = layer_products(plan) if saves and not request.is_family else {}
     mesh = plan.mesh | {"data": request.mesh["data"]}
     rows = plan.rows()
-    tiny_apart = _tiny_parts(plan, *tiny) if tiny and request.own else None
     return ProjectLayout(
         mesh=mesh,
         first=FirstRuns.of(mesh),
         axes_legend=_axes_legend(mesh),
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
-        rows=plan.batch_axes if plan.layouts.rows_alone and request.is_family else (),
+        rows=plan.batch_axes if plan.layouts.rows_alone and ours else (),
         activations=_texts(_activations(plan, model, products)),
         apart=plan.apart,
         rewritten=plan.rewritten,
-        tiny_apart=tiny_apart if tiny_apart != plan.apart else None,
+        tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
         tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches, scores),
         moments=_moments(plan) if request.zero else {},
         saved=(saved_sizes(plan, traced_rows(request), products) if saves else {}),

@@ -92,7 +92,9 @@ def own_design(
         stateful=model.stateful,
         packages=() if model.printed else find_requirements(model.references),
         notes=[*model.notes, *notes],
-        tiny=tiny,
+        tiny={
+            name: value for name, value in tiny.items() if name != "remat"
+        },  # its layout is the same
     )
 
 

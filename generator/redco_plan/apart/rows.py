@@ -96,7 +96,7 @@ def _mark(inputs: Sequence[Mark]) -> Mark:
 
 def _products(eqn: JaxprEqn, marks: Sequence[Mark]) -> list[Kernel | None]:
     """Return the parameter that each output of an equation is made of, and of the batch; of a call of products, or of their sum, too."""
-    if eqn.params.get("name") in CALLS:
+    if eqn.params.get("name") in CALLS and "jaxpr" in eqn.params:
         body = eqn.params["jaxpr"].jaxpr
         of, made = dict[Atom, Mark](zip(body.invars, marks, strict=True)), dict[Var, Any]()
         for one in body.eqns:
@@ -133,15 +133,16 @@ def _name(aval: ShapedArray, name: str) -> JaxprEqn:
 
 
 def _fitting(spec: P, shape: tuple[int, ...]) -> P:
-    """Return a spec, but UNCONSTRAINED where its axes do not divide the dim."""
-    sizes = jax.sharding.get_abstract_mesh().shape
+    """Return a spec without axes that a shard_map runs over, and UNCONSTRAINED where its axes do not divide the dim."""
+    mesh = jax.sharding.get_abstract_mesh()
 
-    def parts(entry: Any) -> int:
+    def own(size: int, entry: Any) -> Any:
         axes = (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
-        return math.prod(sizes[axis] for axis in axes)
+        free = tuple(axis for axis in axes if axis not in mesh.manual_axes)
+        divides = size % math.prod(mesh.shape[axis] for axis in free) == 0
+        return (free or None if axes else entry) if divides else P.UNCONSTRAINED
 
-    pairs = zip(shape, spec, strict=True)
-    return P(*(P.UNCONSTRAINED if size % parts(entry) else entry for size, entry in pairs))
+    return P(*(own(*pair) for pair in zip(shape, spec, strict=True)))
 
 
 def _enter(eqn: JaxprEqn, marks: list[Mark]) -> tuple[JaxprEqn, list[Mark]] | None:

@@ -17,7 +17,7 @@ BATCH = P(("data", "fsdp"))  # B of every array in a batch
 
 # The axes of BATCH, if no row of a batch depends on another; otherwise (). With micro-batches, devices
 # then add up the gradients of their own rows, and send them once a step.
-ROWS = ()
+ROWS = ("data", "fsdp")
 
 # Of what the class computes with a parameter, and of attention: the rows of the batch stay on their devices.
 ACTIVATIONS = {

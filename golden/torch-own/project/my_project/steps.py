@@ -21,6 +21,7 @@ from my_project.runtime.nn.linear import with_products
 from my_project.runtime.nn.plain_losses import smooth_labels
 from my_project.runtime.step.gradients import mean_and_gradients, weighted_sums
 from my_project.runtime.step.guard import take_step
+from my_project.runtime.step.once import OnceAStep
 from my_project.runtime.step.optimizers import average_parameters
 from my_project.runtime.step.remat import fit, room, state_size
 from my_project.runtime.step.variables import parts_of, streams, variables_of
@@ -82,12 +83,13 @@ def build(config: Config) -> Steps:
     micro_batches = config.train.micro_batches
     left = room(state_size(placed, micro_batches))
     remat = micro_batches, config.model.remat, left, count_parts(rows)
+    once = OnceAStep(ROWS, "float32")
 
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
         fitted_loss = fit(training_loss, state.model, batch, *remat)
         value, grads, variables = mean_and_gradients(
-            fitted_loss, state.model, batch, key, micro_batches
+            fitted_loss, state.model, batch, key, micro_batches, once
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(

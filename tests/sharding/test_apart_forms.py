@@ -113,6 +113,7 @@ def test_parts_are_all_of_their_dim():
 class Model(NamedTuple):
     params: Any
     others: Any
+    frozen: Any
 
 
 def test_a_function_follows_how_its_model_is_stored():
@@ -121,9 +122,9 @@ def test_a_function_follows_how_its_model_is_stored():
     padded = taken | {"k": (jnp.pad(taken["k"][0], ((0, 2), (0, 0))), taken["k"][1])}
 
     def function(model, batch, key):
-        return batch @ model.params["in"] + model.others, model.params["k"] * key
+        return batch @ model.params["in"] + model.others, model.params["k"] * key + model.frozen
 
     followed = follow(jax.eval_shape(lambda: taken), {}, Fused(PARTS, SPECS))(function)
-    found = followed(Model(padded, jnp.float32(3)), jnp.eye(2), jnp.float32(2))
+    found = followed(Model(padded, jnp.float32(3), jnp.float32(1)), jnp.eye(2), jnp.float32(2))
     np.testing.assert_array_equal(found[0], WHOLE["in"] + 3)
-    np.testing.assert_array_equal(found[1], WHOLE["k"] * 2)
+    np.testing.assert_array_equal(found[1], WHOLE["k"] * 2 + 1)

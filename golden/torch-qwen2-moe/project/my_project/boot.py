@@ -1,0 +1,1 @@
+../../../gpt-j-4/project/my_project/boot.py

@@ -1,0 +1,1 @@
+../../../t5-2/project/tests/conftest.py

@@ -33,6 +33,8 @@ WORDS = Words(
     data="change `examples` in `pipeline.py`",
 )
 
+REMAT, ALL = "remat", "everything_saveable"  # the field that says what layers save; all of it
+
 
 @dataclass(frozen=True)
 class ClassNames:
@@ -93,7 +95,7 @@ def own_design(
         packages=() if model.printed else find_requirements(model.references),
         notes=[*model.notes, *notes],
         tiny={
-            name: value for name, value in tiny.items() if name != "remat"
+            name: value for name, value in tiny.items() if name != REMAT
         },  # its layout is the same
     )
 

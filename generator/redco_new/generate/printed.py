@@ -15,11 +15,9 @@ from redco_new.errors import RedcoError
 from redco_new.generate.design import Design, no_adapter
 from redco_new.generate.hub_class import as_json
 from redco_new.generate.plan import most_parts
-from redco_new.generate.own_design import ClassNames, own_design
+from redco_new.generate.own_design import ALL, REMAT, ClassNames, own_design
 from redco_new.generate.printed_texts import (
-    ALL,
     DTYPE,
-    REMAT,
     HubClass,
     hub_design,
     printed_inputs,

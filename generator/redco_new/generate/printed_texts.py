@@ -13,7 +13,7 @@ from flax import nnx
 
 from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, no_adapter, package_files
-from redco_new.generate.own_design import ClassNames
+from redco_new.generate.own_design import ALL, REMAT, ClassNames
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.errors import RedcoError
@@ -33,7 +33,6 @@ from redco_new.request import Request
 from redco_new.request.own_class import Input
 from redco_plan import MODEL
 
-REMAT, ALL = "remat", "everything_saveable"  # the field that says what layers save; all of it
 DTYPE = "dtype"  # the field of the config that says what is computed in
 VOCAB = "vocab_size"  # the field of the config that recipes of texts read, and those of images
 SIDE, CHANNELS, CLASSES = "image_size", "num_channels", "num_classes"

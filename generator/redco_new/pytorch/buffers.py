@@ -14,6 +14,7 @@ from torch.nn import init
 from redco_new.pytorch.constants import say_number
 from redco_new.pytorch.graph import clean
 from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.numbers_read import ReadNumbers
 
 # What all functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.
 FILLS = (
@@ -43,7 +44,8 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
 
     class Constructor(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            parts = make().named_modules()
+            with ReadNumbers():
+                parts = make().named_modules()
             own = ((path, tensors_of(part).items()) for path, part in parts)
             buffers = {f"{path}.{name}".strip("."): x for path, one in own for name, x in one}
             names.extend(buffers)

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import nn
 
 from redco_new.pytorch.construct import is_size
@@ -19,6 +20,8 @@ from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.structures import Structures, class_of
 from redco_new.pytorch.ties import tied_names
 
+aten = torch.ops.aten
+DRAWING = {aten.native_dropout.default, aten.rand.default, aten.randn.default}
 KINDS = 4  # into which the parts of one program are parted, by numbers
 
 
@@ -69,7 +72,16 @@ class Classes:
         part = self.part(path)
         if is_leaf(self.module, path) or isinstance(part, nn.Sequential) and path:
             return False
-        return not path or not is_function(self.module, path)
+        return not path or not self.is_expression(path)
+
+    def is_expression(self, path: str) -> bool:
+        """Return whether a part is written out where it is called: within a Sequential, one that is a single expression and draws nothing."""
+        if not is_function(self.module, path):
+            return False
+        within = self.part(path.rpartition(".")[0])
+        nodes = self.graphs[path].nodes if isinstance(within, nn.Sequential) else ()
+        steps = [node for node in nodes if node.op == "call_function"]
+        return all(len(x.users) < 2 and x.target not in DRAWING for x in steps)
 
     def key(self, path: str) -> Hashable:
         """Return what parts of one class have in common."""

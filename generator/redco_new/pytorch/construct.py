@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from redco_new.pytorch.draws import Draw, draws_of, record_draws
+from redco_new.pytorch.numbers_read import ReadNumbers, default_dtype
 from redco_new.pytorch.setting import members
 
 Size = int | float
@@ -56,9 +57,10 @@ def construct(
     dtype: of its parameters and buffers, but for those of which it says another
     """
     with (
-        _default_dtype(dtype),
+        default_dtype(dtype),
         torch.device(device),
         record_draws() as draw_of,
+        ReadNumbers(),
         _note_arguments(),
         warnings.catch_warnings(),
     ):
@@ -85,16 +87,6 @@ def _arguments_of(part: nn.Module) -> dict[str, Any]:
         else:
             arguments[name] = value
     return arguments
-
-
-@contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    former = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(former)
 
 
 @contextmanager

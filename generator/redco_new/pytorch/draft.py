@@ -157,7 +157,7 @@ def _draft_of(
     settings, trace_one = list(sizes.settings), partial(trace_way, way, dtype=dtype)
     ways = [base, *map(trace_one, settings[1:])]
     if numbers:
-        setting, other = trace_other_inputs(settings, trace_one)
+        setting, other = trace_other_inputs(settings, trace_one, base)
         settings, ways = [*settings, setting], [*ways, other]
     if len({traced.orders for _, traced in ways}) > 1:
         raise UnlikeProgram(

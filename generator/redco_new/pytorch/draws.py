@@ -77,7 +77,7 @@ class _Recorder(TorchFunctionMode):
                 self.draws.get(_storage(args[0])) if isinstance(args[0], torch.Tensor) else None
             )
             if former and isinstance(factor, int | float):
-                scaled = tuple(x * factor for x in former.numbers)
+                scaled = tuple(float(x * factor) for x in former.numbers)
                 self.draws[key] = Draw(former.kind, scaled)
 
 

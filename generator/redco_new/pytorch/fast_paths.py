@@ -1,13 +1,21 @@
-"""Fast paths of PyTorch's layers, which a program has none of: they call kernels of their own, or ask for values of a mask, as distributions do of what they are given."""
+"""What PyTorch does beside computing, which a program has none of.
+
+Fast paths of its layers call kernels of their own, or ask for values of a mask, as distributions do of what they are given. Checkpoints compute again
+what `remat` says of a project, and autocast computes in another dtype, which `config.dtype` says; what is compiled
+is its function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.distributions import Distribution
 from torch.nn.modules import transformer
+from torch.utils import checkpoint
 
 
 @contextmanager
@@ -19,8 +27,35 @@ def without_fast_paths() -> Iterator[None]:
     Distribution.set_default_validate_args(False)
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     try:
-        yield
+        with (
+            torch.compiler.set_stance("force_eager"),
+            patch.multiple(torch.autocast, __init__=_nothing, __enter__=_itself, __exit__=_nothing),
+            patch.object(checkpoint, "CheckpointFunction", _Called),
+            patch.object(checkpoint, "_checkpoint_without_reentrant_generator", _once),
+        ):
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(enabled)
         Distribution.set_default_validate_args(checks)
         transformer._detect_is_causal_mask = ask
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Return nothing."""
+
+
+def _itself(context: Any) -> Any:
+    return context
+
+
+class _Called:
+    """Stands for a checkpoint that is computed again: the function is called."""
+
+    @staticmethod
+    def apply(function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        """Return what a function gives."""
+        return function(*args)
+
+
+def _once(*args: Any, **kwargs: Any) -> Iterator[None]:
+    yield

@@ -30,6 +30,7 @@ from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
+from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Printed
@@ -121,11 +122,15 @@ def _print(
 
 
 def _check_parameters(name: str, module: nn.Module) -> None:
-    """Raise RedcoError for one that is complex, of which PyTorch's optimizers and ours make two things."""
+    """Raise RedcoError for one that is complex, of which PyTorch's optimizers and ours make two things, or that a hook computes of others."""
     for path, parameter in module.named_parameters():
         if parameter.is_complex():
             todo = "hold its parts as real numbers, and call torch.view_as_complex"
             raise refuse(name, f"its parameter {path} is complex", todo)
+    for path, part in module.named_modules():
+        if type(part) in LEAVES and isinstance(vars(part).get("weight"), torch.Tensor):
+            todo = "make it by torch.nn.utils.parametrizations, or remove the hook"
+            raise refuse(name, f"a hook computes the weight of {path}, as weight_norm does", todo)
 
 
 def _with_weights(subject: Subject, draft: Draft, number: int) -> nn.Module:

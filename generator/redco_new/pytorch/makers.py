@@ -12,7 +12,7 @@ from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
-from redco_new.pytorch.graph import access, is_function, is_list, own_path
+from redco_new.pytorch.graph import access, is_list, own_path
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
@@ -149,7 +149,7 @@ class Makers(Starts):
     def _entry(self, path: str) -> str:
         """Return Python of an entry of a list or a dict of parts; "None" of a function, which stands where it is called."""
         whole = f"{self._own.path}.{path}".removeprefix(".")
-        return "None" if is_function(self._classes.module, whole) else self._maker(path)
+        return "None" if self._classes.is_expression(whole) else self._maker(path)
 
     def _is_read(self, path: str) -> bool:
         return any(f"{target}.".startswith(f"{path}.") for target in self._targets)
@@ -163,7 +163,7 @@ class Makers(Starts):
     def _element(self, path: str) -> str:
         """Return Python of an entry of a Sequential: a part, or the function that it is."""
         whole = f"{self._own.path}.{path}".removeprefix(".")
-        if not is_function(self._classes.module, whole):
+        if not self._classes.is_expression(whole):
             return self._maker(path)
         return self._function(path, whole)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.own.source import FLAGS
 from redco_new.pytorch.classes import Classes, print_classes
+from redco_new.pytorch.construct import Instance
+from redco_new.pytorch.graph import Traced
 from redco_new.pytorch.notes import NUMBERS
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed, Probe
@@ -16,21 +19,30 @@ from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.sizes import Atom, Number, express
 
-Made = TypeVar("Made")
+Made = tuple[Instance, Traced]
 MOST = 12  # such numbers of a class; one of more is no class that its reader would want to change
 
 
 def trace_other_inputs(
-    settings: Sequence[Setting], trace: Callable[[Setting], Made]
+    settings: Sequence[Setting], trace: Callable[[Setting], Made], own: Made
 ) -> tuple[Setting, Made]:
-    """Return the user's arguments with inputs of another size, and another batch, traced: a number that is another one there follows from those."""
+    """Return the user's arguments with inputs of another size, and another batch, traced: a number that is another one there follows from those.
+
+    own: as the user's inputs are. Where others have no program, or another one, as of a table that is as large as its inputs, these stay.
+    """
     user, other, *_ = settings
     setting = Setting(user.arguments, other.inputs, other.batch)
-    try:
-        return setting, trace(setting)
-    except RedcoError:  # as of a table that is as large as its inputs
-        setting = Setting(user.arguments, user.inputs, other.batch)
-        return setting, trace(setting)
+    with suppress(RedcoError):
+        instance, traced = trace(setting)
+        if _steps(traced) == _steps(own[1]):
+            return setting, (instance, traced)
+    setting = Setting(user.arguments, user.inputs, other.batch)
+    return setting, trace(setting)
+
+
+def _steps(traced: Traced) -> dict[str, list[str]]:
+    """Return the operations of each part."""
+    return {k: [str(node.target) for node in x.nodes] for k, x in traced.graphs.items()}
 
 
 def print_numbers(

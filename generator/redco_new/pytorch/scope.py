@@ -27,6 +27,9 @@ class Parts(Protocol):
     def of(self, path: str) -> Any:
         """Return the class of a part, printed."""
 
+    def is_expression(self, path: str) -> bool:
+        """Return whether a part is written out where it is called."""
+
     def read_above(self, path: str) -> Collection[str]:
         """Return what of a part, by paths below it, others than it read."""
 

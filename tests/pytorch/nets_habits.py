@@ -1,0 +1,70 @@
+"""What files of PyTorch have beside layers: checkpoints, autocast, compiled methods, layers dropped whole, gates within a Sequential."""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import weight_norm
+from torch.utils.checkpoint import checkpoint
+
+
+def drop_path(x, rate, training):
+    if rate == 0.0 or not training:
+        return x
+    mask = x.new_empty((x.shape[0],) + (1,) * (x.ndim - 1)).bernoulli_(1 - rate)
+    return x * mask.div_(1 - rate)
+
+
+class Gates(nn.Module):
+    def forward(self, x):
+        x, gates = x.chunk(2, dim=-1)
+        return x * F.gelu(gates)
+
+
+class Layer(nn.Module):
+    def __init__(self, width, rate):
+        super().__init__()
+        self.rate = rate
+        self.net = nn.Sequential(nn.Linear(width, 4 * width), Gates(), nn.Linear(2 * width, width))
+
+    @torch.compile(backend="eager")
+    def inner(self, x):
+        return self.net(x) * 2
+
+    def forward(self, x):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
+            y = checkpoint(self.inner, x, use_reentrant=False)
+        return x + drop_path(
+            checkpoint(torch.tanh, y, use_reentrant=True), self.rate, self.training
+        )
+
+
+class Habits(nn.Module):
+    def __init__(self, width=32, rate=0.2):
+        super().__init__()
+        rates = [x.item() for x in torch.linspace(0, rate, 2)]
+        self.layers = nn.ModuleList(Layer(width, x) for x in rates)
+        self.scale = nn.Parameter(torch.ones([]) * np.log(1 / 0.07))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x * self.scale.exp()
+
+
+class Dropped(nn.Module):
+    def __init__(self, width=32, rate=0.2):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(3, width, 3), nn.Dropout2d(rate), nn.ReLU())
+
+    def forward(self, x):
+        return self.net(x).mean((2, 3))
+
+
+class Hooked(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.fc = weight_norm(nn.Linear(width, width))
+
+    def forward(self, x):
+        return self.fc(x)

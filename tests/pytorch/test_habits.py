@@ -1,0 +1,86 @@
+"""What files of PyTorch have beside layers: it is computed as there, or refused by name."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from redco_new.errors import RedcoError
+from redco_new.own.call import Call
+from redco_new.own.find import find_reference
+from redco_new.request.own_class import Input
+
+
+def printed(name, shape=(32,)):
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", f"nets_habits.py:{name}", Path(__file__).parent)
+    return print_class(reference, "--config", {}, Call({"x": Input(shape)}))
+
+
+def test_checkpoints_autocast_and_compiled_methods_are_what_they_call(capfd):
+    made = printed("Habits")
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5 and made.modes
+    assert "class Gates(" in made.source and "Gates()," in made.source  # two statements
+    assert "nnx.initializers.constant(2.6592600369327" in made.source  # no np.float64
+    assert not capfd.readouterr().err
+
+
+def test_what_draws_within_a_sequential_is_a_part_of_its_own():
+    made = printed("Dropped", (3, 6, 6))
+    assert "            Dropout2d(config.rate, " in made.source and "lambda" not in made.source
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_weight_that_a_hook_computes_is_refused_by_name():
+    with pytest.raises(RedcoError, match="a hook computes the weight of fc") as caught:
+        printed("Hooked")
+    assert "parametrizations" in caught.value.todo
+
+
+def test_numbers_that_a_constructor_reads_are_known_without_values():
+    import torch
+    from torch import nn
+
+    from redco_new.pytorch.buffers import trace_buffers
+    from redco_new.pytorch.construct import construct
+
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            rates = torch.linspace(0, 0.3, 4)
+            self.norm = nn.LayerNorm(4)  # which fills its own
+            self.rates = rates.tolist() + [x.item() for x in 1 - 2.0 ** -torch.arange(3)]
+            self.sizes = rates.split([1, 3])[1].numpy().tolist()
+            self.register_buffer("table", torch.arange(4) * rates[2].item())
+
+    here, there = construct(Reads, "meta").module, construct(Reads, "cpu").module
+    rounded = construct(Reads, "meta", torch.bfloat16).module  # numbers are no more than read
+    assert rounded.rates == here.rates
+    assert (here.rates, here.sizes) == (there.rates, there.sizes)
+    assert trace_buffers(Reads).keys() == {"table"}
+
+    class Fills(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rate = torch.linspace(0, 1, 4).fill_(3).tolist()
+
+    with pytest.raises(NotImplementedError, match="meta"):  # no value that is another one
+        construct(Fills, "meta")
+
+
+def test_inputs_of_another_size_by_which_the_program_is_another_one_stay():
+    from torch import fx
+
+    from redco_new.pytorch.own_numbers import trace_other_inputs
+    from redco_new.pytorch.setting import Setting
+
+    def trace(setting):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        graph.output(x if setting.inputs["x"].shape == (8,) else graph.call_function(abs, (x,)))
+        return None, SimpleNamespace(graphs={"": graph})
+
+    user, other = (Setting({}, {"x": Input((n,))}, n) for n in (8, 4))
+    setting, _ = trace_other_inputs((user, other), trace, trace(user))
+    assert setting.inputs["x"].shape == (8,) and setting.batch == 4

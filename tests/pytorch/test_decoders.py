@@ -9,7 +9,7 @@ from safetensors import safe_open
 from generated import run
 
 DEVICES = "--virtual-devices 4"
-KIND = "SmolLM3ForCausalLM"  # every second layer has no positions, here
+KIND = "VaultGemmaForCausalLM"  # every second layer sees a window
 
 pytestmark = pytest.mark.slow  # a class is traced and compared, and projects compiled
 
@@ -22,7 +22,7 @@ def place(tmp_path_factory):
     """The folder of a checkpoint, and of a project of it."""
     folder = tmp_path_factory.mktemp("decoders")
     tokens = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
-    further = tokens | {"num_hidden_layers": 4, "no_rope_layer_interval": 2}
+    further = tokens | {"num_hidden_layers": 4, "head_dim": 16, "sliding_window": 24}
     write_checkpoint(KIND, folder / "checkpoint", **further)
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", folder)
     assert code == 0, err
@@ -32,14 +32,16 @@ def place(tmp_path_factory):
 
 def test_its_model_is_a_decoder_as_a_familys(place):
     model = (place / "p/p/model.py").read_text()
-    assert "class SmolLM3ForCausalLM(nnx.Module):" in model
+    assert f"class {KIND}(nnx.Module):" in model
     assert "return self._run(input_ids_BS, positions_BS, ToTexts(segments_BS))" in model
-    assert "(c.num_key_value_heads, c.hidden_size // c.num_attention_heads)," in model
+    assert "(c.num_key_value_heads, c.head_dim)," in model
     assert (
         "splits=config.num_hidden_layers // 2" in model
         and "            c.num_hidden_layers," in model
     )
-    assert "attend(" in model and " 64" not in model.partition("class SmolLM3ForCausalLM(")[2]
+    assert "attend(" in model and " 64" not in model.partition(f"class {KIND}(")[2]
+    assert model.count("class VaultGemmaAttention") == 1 and "sliding_window=None" in model
+    assert "over_layers(self.config.remat, capped=True)" in model  # or it compiles for minutes
 
 
 def test_weights_go_in_and_out_of_pytorch_by_steps_of_texts_that_share_rows(place):
@@ -59,10 +61,10 @@ def test_weights_go_in_and_out_of_pytorch_by_steps_of_texts_that_share_rows(plac
 
 def test_its_dtype_is_asked_for(place):
     config = place / "p/p/config.py"
-    assert 'SmolLM3ForCausalLMConfig(dtype="bfloat16")' in config.read_text()
+    assert f'{KIND}Config(dtype="bfloat16")' in config.read_text()
     code, out, err = run("redco update --dtype float32", place / "p")
     assert code == 0, err
-    assert 'SmolLM3ForCausalLMConfig(dtype="float32")' in config.read_text()
+    assert f'{KIND}Config(dtype="float32")' in config.read_text()
 
 
 def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
@@ -76,6 +78,7 @@ def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
     assert code == 0, err
     project = tmp_path / "p"
     model = (project / "p/model.py").read_text()
+    assert "over_layers(self.config.remat, experts=True)" in model
     assert "return chosen_experts(" in model and "splits=config.num_hidden_layers - 1" in model
     assert (
         "(hidden_states_reshaped, router_indices, router_top_value)" in model

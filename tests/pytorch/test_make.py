@@ -150,24 +150,46 @@ def test_positions_begin_after_that_of_padding_where_a_table_has_such():
     assert "if S > self.config.max_position_embeddings - 2:" in text
 
 
-def test_layers_that_see_a_window_have_another_program_than_those_that_see_all():
+def test_parts_of_which_some_see_a_window_are_told_it_by_what_makes_them():
     import torch
-    from torch import fx
+    from torch import fx, nn
 
     from redco_new.pytorch.attention import attention
-    from redco_new.pytorch.merge import structure
+    from redco_new.pytorch.construct import Instance
+    from redco_new.pytorch.graph import Traced
+    from redco_new.pytorch.windows import Window, say_windows
+
+    class Attention(nn.Module):
+        def __init__(self, window):
+            super().__init__()
+            self.local_window = window
+
+    class Layer(nn.Module):
+        def __init__(self, window):
+            super().__init__()
+            self.attend = Attention(window)
 
     def program(window):
         graph = fx.Graph()
         q = graph.placeholder("q")
         numbers = (0.5, True, window, 0.0, 0.0)
-        graph.output(
-            graph.call_function(torch.ops.redco.attention.default, (q, q, q, None, None, *numbers))
-        )
-        return structure(graph, str)
+        graph.call_function(torch.ops.redco.attention.default, (q, q, q, None, None, *numbers))
+        return graph
+
+    def told(*windows):
+        layers = nn.ModuleList([Layer(x or None) for x in windows])
+        graphs = {f"{i}.attend": program(x) for i, x in enumerate(windows)}
+        paths = ["", *(f"{i}{x}" for i in range(len(windows)) for x in ("", ".attend"))]
+        instance = Instance(layers, {path: {"width": 8} for path in paths}, {})
+        return say_windows(instance, Traced(layers, graphs, None))[0].arguments
 
     assert attention is not None
-    assert program(16) == program(8) != program(0)
+    arguments = told(16, 0, 16)
+    assert arguments[""] == {"width": 8}
+    for path, window in (("0", 16), ("1", 0), ("2", 16), ("1.attend", 0)):
+        assert arguments[path] == {"width": 8, "local_window": window}
+        assert isinstance(arguments[path]["local_window"], Window)
+    assert told(16, 8) == {path: {"width": 8} for path in ("", "0", "0.attend", "1", "1.attend")}
 
 
 def test_a_width_that_has_two_names_changes_under_both():

@@ -38,6 +38,7 @@ from redco_new.pytorch.text import model_text
 from redco_new.pytorch.text_facts import with_cache, with_length
 from redco_new.pytorch.texts import TextMethods, follow_attention
 from redco_new.pytorch.transformers_classes import MASK, is_transformers
+from redco_new.pytorch.windows import say_windows
 from redco_new.render.execute import load_text
 
 Made = tuple[Instance, Traced]
@@ -252,7 +253,7 @@ def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
         drawn = construct(lambda: way.make(setting.arguments)).draws
         instance = replace(instance, draws={name: drawn[name] for name in instance.draws})
     traced = trace(instance.module, setting.arrays(way.call, dtype))
-    return in_periods(*part_again(instance, traced))
+    return say_windows(*in_periods(*part_again(instance, traced)))
 
 
 def _probe(

@@ -10,8 +10,10 @@ from typing import Any
 from torch import fx, nn
 
 from redco_new.pytorch.construct import is_size
-from redco_new.pytorch.graph import own_path
+from redco_new.pytorch.graph import operation, own_path
 from redco_new.pytorch.merge import Node, walk
+
+CAP = 8  # among the arguments of attention: of its scores
 
 
 @dataclass(frozen=True)
@@ -127,3 +129,12 @@ def have_places(
     rows = [arguments.get(own_path(path), {}) for path in paths]
     names = [name for name in read if is_size(rows[0].get(name))]
     return any(len({row.get(name) for row in rows}) > 1 for name in names)
+
+
+def stays_in_loop(path: str, graphs: Mapping[str, fx.Graph]) -> str:
+    """Return why a layer is never written out, as Python of arguments of `over_layers`."""
+    below = (graph for of, graph in graphs.items() if f"{of}.".startswith(f"{path}."))
+    calls = [n for graph in below for n in graph.nodes if n.op == "call_function"]
+    experts = any(str(n.target).startswith("redco.experts") for n in calls)
+    capped = any(operation(n) == "redco.attention" and n.args[CAP] for n in calls)
+    return ", experts=True" * experts + ", capped=True" * capped

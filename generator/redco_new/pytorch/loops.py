@@ -15,7 +15,7 @@ BEGIN, END = str(scan_nodes.BEGIN), str(scan_nodes.END)  # as targets of a progr
 
 def print_loop(
     layers: ast.expr,
-    remat: str | None,
+    how: str | None,
     one: str,
     name: str,
     carry: ast.expr,
@@ -24,17 +24,17 @@ def print_loop(
 ) -> list[ast.stmt]:
     """Return the statements that call each of `layers` on what the one before gives.
 
-    remat: Python of what is saved of layers that are stacked; None where they are apart
+    how: Python of the arguments of `over_layers` where they are stacked; None where they are apart
     one, name, call: what a layer is called, what it is given and gives, and its call
     carry: what the first is given
     attend: whether what layers attend by is handed on to them
     """
-    if remat is None:
+    if how is None:
         first = [] if show(carry) == name else [assign(name_node(name), carry)]
         body: list[ast.stmt] = [assign(name_node(name), call)]
         return [*first, ast.For(name_node(one), layers, body, [], lineno=0)]
     over, also = ("attend.over_layers", ", attend") if attend else ("over_layers", "")
-    run = f"@{over}({remat})\ndef run({one}, {name}{also}):\n    return {show(call)}"
+    run = f"@{over}({how})\ndef run({one}, {name}{also}):\n    return {show(call)}"
     result = ast.Call(name_node("run"), [layers, carry], [])
     return [*ast.parse(run).body, assign(name_node(name), result)]
 

@@ -21,6 +21,7 @@ from redco_new.pytorch.setting import members
 from redco_new.pytorch.starts import Starts
 from redco_new.pytorch.ties import is_tied, tied_names
 from redco_new.pytorch.variables import within
+from redco_new.pytorch.windows import Window
 
 
 class Makers(Starts):
@@ -218,7 +219,9 @@ class Makers(Starts):
                 p.instance.arguments[f"{own_path(own)}.{path}".strip(".")][name]
                 for p, own in self._own.rows
             ]
-            texts.append(self._object(name, values) or self.expression(path, name, values))
+            text = self._object(name, values) or self.expression(path, name, values)
+            by_us = isinstance(values[0], Window)  # by us: its author has no such argument
+            texts.append(f"{name}={text if any(values) else None}" if by_us else text)
         return texts
 
     def _object(self, name: str, values: list[Any]) -> str:

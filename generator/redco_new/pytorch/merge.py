@@ -65,16 +65,7 @@ def structure(graph: fx.Graph, part: Any, numbers: bool = False) -> Hashable:
         if node.op == "placeholder":
             target = ""
         kwargs = tuple((name, shape(x)) for name, x in sorted(node.kwargs.items()))
-        row: tuple[Hashable, ...] = (
-            node.op,
-            target,
-            rank,
-            getattr(value, "dtype", None),
-            shape(node.args),
-            kwargs,
-        )
-        if str(node.target).startswith("redco.attention"):  # without a window it is another one
-            row = (*row, bool(node.args[7]))
+        row = (node.op, target, rank, getattr(value, "dtype", None), shape(node.args), kwargs)
         rows.append((*row, node.args[1]) if node.target is operator.getitem else row)
     return tuple(rows)
 

@@ -18,7 +18,7 @@ from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.inputs import name_inputs, order_of_inputs
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import PAIRS
-from redco_new.pytorch.layers import can_stack, have_places, roll_layers
+from redco_new.pytorch.layers import can_stack, have_places, roll_layers, stays_in_loop
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
 from redco_new.pytorch.notes import NOISE
@@ -213,7 +213,7 @@ class OneClass:
         return (0,)
 
     def _layers(self, target: str) -> str | None:
-        """Stack the layers of a list where that is possible; return Python of what is saved of them."""
+        """Stack the layers of a list where that is possible; return Python of how they are run, first of what is saved of them."""
         names = self.part.get_submodule(target)._modules
         paths = [f"{self.path}.{target}.{name}".removeprefix(".") for name in names]
         if not can_stack(self.classes.module, paths, self.classes.key, self.classes.graphs):
@@ -225,10 +225,10 @@ class OneClass:
         self.classes.stacked |= {
             f"{own_path(path)}.{target}".removeprefix(".") for path in self.paths
         }
-        if "config" not in self.names:
-            return '"everything_saveable"'
-        self.classes.remat = True
-        return "self.config.remat"
+        has_config = "config" in self.names
+        self.classes.remat |= has_config
+        saved = "self.config.remat" if has_config else '"everything_saveable"'
+        return saved + stays_in_loop(paths[0], self.classes.graphs)
 
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout, which __init__ makes."""

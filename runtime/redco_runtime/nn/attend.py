@@ -16,7 +16,7 @@ from flax import nnx
 from . import attention as plain
 from .dropout import attention
 from .decoding import each_layer
-from .layers import over_layers
+from .layers import Run, over_layers
 
 Cache = dict[str, jax.Array]
 
@@ -38,11 +38,14 @@ class ToTexts:
         o_BSNH = attention(*arrays, causal=True, segments_BS=self._segments_BS, **options)
         return o_BSNH[..., : v_BSKH.shape[-1]]
 
-    def over_layers(self, remat: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return a decorator: of run(layer, x, attend) -> x it makes run(layers, x), of all layers, stacked."""
+    def over_layers(self, remat: str, **kinds: Any) -> Callable[[Run], Run]:
+        """Return a decorator: of run(layer, x, attend) -> x it makes run(layers, x), of all layers, stacked.
 
-        def decorate(run: Callable[..., Any]) -> Callable[..., Any]:
-            return over_layers(remat)(lambda layer, x: run(layer, x, self))
+        kinds: whether layers have `experts`, or are `capped`, as nn.layers.over_layers has it.
+        """
+
+        def decorate(run: Run) -> Run:
+            return over_layers(remat, **kinds)(lambda layer, x: run(layer, x, self))
 
         return decorate
 
@@ -81,10 +84,10 @@ class ToCache:
         o_BSNH = plain.attention(q_BSNH, k_BTKH, _as_wide(v_BTKH, q_BSNH), **options)
         return o_BSNH[..., : v_BSKH.shape[-1]]
 
-    def over_layers(self, remat: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def over_layers(self, remat: str, **kinds: Any) -> Callable[[Run], Run]:
         """Return the same decorator, of a loop that hands the cache on from layer to layer."""
 
-        def decorate(run: Callable[..., Any]) -> Callable[..., Any]:
+        def decorate(run: Run) -> Run:
             def through(layers: nnx.Module, x: jax.Array) -> jax.Array:
                 @each_layer
                 def one(layer: Any, carry: Any, i: jax.Array) -> Any:

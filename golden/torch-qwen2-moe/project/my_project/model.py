@@ -116,7 +116,7 @@ class Qwen2MoeModel(nnx.Module):
         inputs_embeds = self.embed_tokens(input_ids).astype(self.dtype)
         cos, sin = self.rotary_emb(position_ids)
 
-        @attend.over_layers(self.config.remat)
+        @attend.over_layers(self.config.remat, experts=True)
         def run(layer, hidden_states, attend):
             return layer(hidden_states, cos, sin, attend)
 

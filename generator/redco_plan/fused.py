@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise
 
 from redco_plan.apart.stored import Apart
@@ -13,21 +13,24 @@ from redco_plan.graph import Graph, Node
 from redco_plan.trace import Parameter
 
 Dim = tuple[Node, int]  # class, size
+Relation = tuple[Dim, Dim, int, int]  # whole, part, where it begins, and its scale
 
 
 def find_fused(classes: Classes, parameters: Sequence[Parameter]) -> Apart:
     """Return the dim and the sizes of the parts of each parameter whose columns are cut."""
-    graph, fused = classes.graph, {}
-    cuts = _find_cuts(graph)
-    for parameter, dims in zip(parameters, classes.parameter_dims, strict=True):
-        for dim, node in enumerate(dims):
-            size = parameter.shape[dim]
-            inner = cuts.get((node, size), set())
-            if classes.labels[node] == "fused" and inner:
-                fused[parameter.path] = (
-                    dim,
-                    tuple(b - a for a, b in pairwise((0, *sorted(inner), size))),
-                )
+    fused: dict[str, tuple[int, tuple[int, ...]]] = {}
+    rows = zip(parameters, classes.parameter_dims, strict=True)
+    dims = [
+        (parameter, dim, (node, parameter.shape[dim]))
+        for parameter, nodes in rows
+        for dim, node in enumerate(nodes)
+        if classes.labels[node] == "fused"
+    ]
+    cuts = _find_cuts(classes.graph, {dim for *_, dim in dims})
+    for parameter, number, (node, size) in dims:
+        if inner := cuts.get((node, size)):
+            parts = tuple(b - a for a, b in pairwise((0, *sorted(inner), size)))
+            fused[parameter.path] = (number, parts)
     return fused
 
 
@@ -46,14 +49,17 @@ def is_rewritten(classes: Classes) -> bool:
     return merged or add_products_first(program) is not program
 
 
-def _find_cuts(graph: Graph) -> dict[Dim, set[int]]:
-    """Return the places at which the dims of a class are cut, those at their ends left out.
+def _find_cuts(graph: Graph, dims: Set[Dim]) -> dict[Dim, set[int]]:
+    """Return the places at which `dims`, and all that these follow from, are cut, those at their ends left out.
 
     A part that is cut cuts the whole, and the other way round: x, B and C of Mamba2 are cut out of
     what a convolution makes of a part of the columns of a kernel.
     """
     cuts: dict[Dim, set[int]] = defaultdict(set)
-    relations = {*_relations(graph)}
+    relations, others = set[Relation](), {*_relations(graph)}
+    while joined := {x for x in others if not dims.isdisjoint(x[:2])}:
+        relations, others = relations | joined, others - joined
+        dims = {*dims, *(dim for x in joined for dim in x[:2])}
     before = -1
     while before != (before := sum(map(len, cuts.values()))):
         for whole, part, start, scale in relations:
@@ -65,7 +71,7 @@ def _find_cuts(graph: Graph) -> dict[Dim, set[int]]:
     return cuts
 
 
-def _relations(graph: Graph) -> Iterator[tuple[Dim, Dim, int, int]]:
+def _relations(graph: Graph) -> Iterator[Relation]:
     """Yield (whole, part, start, scale): element i of the part begins at start + i * scale."""
 
     def dim(node: Node) -> Dim:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from redco_plan.graph import Dot, Graph, Node, Value
@@ -27,6 +27,8 @@ LETTERS = {
 # (tests/sharding/test_layouts.py, test_collectives.py).
 HUB = 3
 
+Whole = tuple[int, str]  # a dim of a parameter, and why it is not to be split
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -41,6 +43,7 @@ class Classes:
     loops: classes that a loop runs over.
     windows: classes that the window of a convolution slides over.
     inputs: classes of the dims of the batch, and of their parts.
+    whole: classes that are not to be split, and why.
     """
 
     graph: Graph
@@ -52,10 +55,14 @@ class Classes:
     loops: frozenset[Node]
     windows: frozenset[Node]
     inputs: frozenset[Node]
+    whole: Mapping[Node, str]
 
 
-def find_classes(graph: Graph, program: Program) -> Classes:
-    """Return the classes of a graph, with the roles that the program alone gives away."""
+def find_classes(graph: Graph, program: Program, whole: Mapping[str, Whole]) -> Classes:
+    """Return the classes of a graph, with the roles that the program alone gives away.
+
+    whole: of parameters, by path, a dim that is not to be split.
+    """
     n_parameters = len(program.parameters)
     parameter_dims = tuple(
         tuple(graph.find(n) for n in value.dims) for value in graph.values[:n_parameters]
@@ -74,6 +81,11 @@ def find_classes(graph: Graph, program: Program) -> Classes:
         loops=frozenset(graph.find(n) for n in graph.loop_dims),
         windows=frozenset(graph.find(n) for n in graph.window_dims),
         inputs=_from_batch(graph, {graph.find(n) for value in batch for n in value.dims}),
+        whole={
+            dims[whole[parameter.path][0]]: whole[parameter.path][1]
+            for parameter, dims in zip(program.parameters, parameter_dims, strict=True)
+            if parameter.path in whole
+        },
     )
     _label_by_use(classes)
     return classes

@@ -104,7 +104,7 @@ def _whole_path(plan: Plan, index: int) -> str:
 
 def _layouts_of(plan: Plan, program: Program) -> Layouts:
     """Return the layouts of the values of a program whose parameters lie as `plan` says."""
-    classes = find_classes(build_graph(program, plan.divider.parts), program)
+    classes = find_classes(build_graph(program, plan.divider.parts), program, {})
     axes = {
         node: tuple(axis for axis in axes_of_entry(entry) if axis != FSDP)
         for dims, spec in zip(classes.parameter_dims, plan.partitions, strict=True)

@@ -82,6 +82,8 @@ def find_ways(classes: Classes, divider: Divider) -> dict[Node, Ways]:
             obstacle = by_size.obstacle
         elif node in twice:
             obstacle = "a parameter has it twice"
+        elif node in classes.whole:
+            obstacle = classes.whole[node]
         elif node in scores:
             obstacle = "scores of positions sum over it: each device would send all of them"
         elif label == "positions":

@@ -13,7 +13,7 @@ from jax.extend.core import Jaxpr
 from jax.sharding import PartitionSpec as P
 
 from redco_plan.activations import Layouts
-from redco_plan.classes import Classes, find_classes, label_by_layout
+from redco_plan.classes import Classes, Whole, find_classes, label_by_layout
 from redco_plan.cost import cost_model
 from redco_plan.divide import Divider, find_ways
 from redco_plan.placement import (
@@ -196,28 +196,36 @@ def plan_sharding(
     first = {STAGE: mesh[STAGE]} if STAGE in mesh else {}
     sizes = {**first, DATA: 1, FSDP: 1, MODEL: 1, **mesh}
     options = Options(sizes, adapt, sequence_parallel, zero, ring)
-    plan = whole = _derive(forward, params, batch, options, {})
+    plan = _derive(forward, params, batch, options, {}, {})
     if not apart:
         return plan
+    whole: dict[str, Whole] = {}
     fused, rewritten = find_fused(plan.classes, plan.parameters), is_rewritten(plan.classes)
     while fused or rewritten:
         parts = jax.eval_shape(partial(take_apart, apart=fused), params)
-        plan = _derive(partial(run_apart, forward, form=Fused(fused)), parts, batch, options, fused)
-        if (split := _split_apart(plan)) == fused:
+        run = partial(run_apart, forward, form=Fused(fused))
+        plan = _derive(run, parts, batch, options, fused, whole)
+        if not (found := _find_whole(plan)):
             return replace(plan, rewritten=True)
-        fused = split
-    return whole
+        whole |= found
+        fused = {path: parts for path, parts in fused.items() if path not in found}
+    return _derive(forward, params, batch, options, {}, whole) if whole else plan
 
 
-def _split_apart(plan: Plan) -> Apart:
-    """Return the parameters taken apart of which a part is split over more devices than one."""
+def _find_whole(plan: Plan) -> dict[str, Whole]:
+    """Return the parameters taken apart of which no part is split over more devices than one.
+
+    They are stored as one again, and that is as whole as its parts: shards that end elsewhere than these are sent.
+    """
     dims = zip(plan.parameters, plan.classes.parameter_dims, strict=True)
     by_path = {parameter.path: nodes for parameter, nodes in dims}
-    return {
-        path: (dim, sizes)
-        for path, (dim, sizes) in plan.apart.items()
-        if any(by_path[f"{path}/{i}"][dim] in plan.axes for i in range(len(sizes)))
-    }
+    found = {}
+    for path, (dim, sizes) in plan.apart.items():
+        parts = dict.fromkeys(by_path[f"{path}/{i}"][dim] for i in range(len(sizes)))
+        if not parts.keys() & plan.axes.keys():
+            names = dict.fromkeys(plan.classes.labels[node] for node in parts)
+            found[path] = (dim, f"none of its parts ({', '.join(names)}) is")
+    return found
 
 
 @dataclass(frozen=True)
@@ -234,15 +242,23 @@ class Options:
     ring: bool = False
 
 
-def _derive(forward: Forward, params: Tree, batch: Tree, options: Options, apart: Apart) -> Plan:
+def _derive(
+    forward: Forward,
+    params: Tree,
+    batch: Tree,
+    options: Options,
+    apart: Apart,
+    whole: Mapping[str, Whole],
+) -> Plan:
     """Return the plan of a program as it is.
 
     apart: parameters that were taken apart.
+    whole: as for find_classes.
     """
     sizes = options.mesh
     program = trace(forward, params, batch)
     divider = Divider(sizes[MODEL], options.adapt)
-    classes = find_classes(build_graph(program, divider.parts), program)
+    classes = find_classes(build_graph(program, divider.parts), program, whole)
 
     ways = find_ways(classes, divider)
     own = expert_axes(classes, sizes.get(EXPERT, 1))

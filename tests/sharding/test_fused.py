@@ -10,7 +10,7 @@ from sharding.models import ZOO
 from sharding.parted import UNOPTIMISED, values
 from sharding.zoo import IDS, D, F, V, shapes
 
-from redco_plan import plan_sharding
+from redco_plan import plan_sharding, predict_collectives
 
 MESH = {"model": 4}
 APART = {
@@ -86,6 +86,17 @@ def test_nothing_moves_between_the_parts(name):
     text = compiled.as_text()
     assert " all-reduce(" in text
     assert " all-to-all(" not in text and " collective-permute(" not in text
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2_unrolled", "fused"])
+def test_a_kernel_no_part_of_which_is_split_is_whole_itself(name):
+    """4 heads do not divide by 3, the 96 columns of the kernel do: its shards would be sent, to be parts."""
+    plan = plan_sharding(*ZOO[name], {"model": 3}, adapt=True, apart=True)
+    assert "all-to-all" not in {one.kind for one in predict_collectives(plan)}
+    rows = [row for row in plan.rows() if "qkv" in row["path"]]
+    assert rows and all("model" not in row["spec"] for row in rows)
+    why = "whole: fused is not split: none of its parts (heads) is"
+    assert {row["reason"] for row in rows} == {why}
 
 
 PARAMS = shapes(t=(V, D), w=(D, 3 * F), b=(3 * F,), o=(F, D))

@@ -35,7 +35,7 @@ def test_a_loop_over_positions_is_one_step_for_all_lengths(made):
 
 
 def test_a_size_is_made_of_what_its_author_names_on_the_way(made):
-    assert "2 * (config.width + (config.pairs * config.keys))" in made.source
+    assert "2 * (config.width + config.pairs * config.keys)" in made.source
 
 
 def test_few_lines_that_repeat_are_read_as_they_are():

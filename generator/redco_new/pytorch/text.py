@@ -12,6 +12,7 @@ from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import PAIRS
+from redco_new.pytorch.shared_makers import share_makers
 from redco_new.pytorch.text_methods import print_methods
 
 SPECIAL_IDS = '''
@@ -28,7 +29,10 @@ def model_text(
     head: str, config_class: str, fields: Sequence[Field], classes: Sequence[Printed]
 ) -> str:
     """Return model.py of the classes, the innermost first; it shows the outermost first."""
-    bodies = "\n\n".join(_class_text(one, config_class) for one in reversed(classes))
+    inits, functions = share_makers(classes)
+    pairs = [*zip(classes, inits, strict=True)]
+    bodies = "\n\n".join(_class_text(one, init, config_class) for one, init in reversed(pairs))
+    bodies += f"\n\n{functions}" if functions else ""
     imports = {line for one in classes for line in one.imports}
     imports |= {line for one in classes if one.methods for line in one.methods.imports}
     config = "\n".join(f"    {f.name}: {f.annotation} = {f.value!r}" for f in fields)
@@ -72,17 +76,17 @@ def _imports(lines: set[str]) -> str:
     )
 
 
-def _class_text(one: Printed, config_class: str) -> str:
-    """Return a class of model.py."""
+def _class_text(one: Printed, init: Sequence[str], config_class: str) -> str:
+    """Return a class of model.py. init: statements of its constructor"""
     types = {"config": f"config: {config_class}"}
     arguments = [types.get(name, name) for name in one.arguments]
     if one.docstring.startswith("The whole") or one.is_whole:
         arguments = [types["config"]]
     rngs = ["*", "rngs: nnx.Rngs"] if one.random or one.is_whole else []
     lines = [f"class {one.name}(nnx.Module):", f'    """{one.docstring}"""', ""]
-    if one.init or one.is_whole:
+    if init or one.is_whole:
         lines.append(f"    def __init__({', '.join(['self', *arguments, *rngs])}):")
-        lines += [f"        {line}" for line in one.init or ["pass"]] + [""]
+        lines += [f"        {line}" for line in init or ["pass"]] + [""]
     if one.methods:
         logits, run = _indented(one.methods.logits), _indented(one.call)
         head = "\n".join(lines).rstrip() + "\n"

@@ -39,14 +39,7 @@ class Qwen2MoeForCausalLM(nnx.Module):
     def __init__(self, config: Qwen2MoeForCausalLMConfig, *, rngs: nnx.Rngs):
         self.config = config
         self.model = Qwen2MoeModel(config, rngs=rngs)
-        self.lm_head = nnx.Linear(
-            config.hidden_size,
-            config.vocab_size,
-            use_bias=False,
-            dtype=config.dtype,
-            kernel_init=nnx.initializers.normal(config.initializer_range),
-            rngs=rngs,
-        )
+        self.lm_head = _linear(config, config.hidden_size, config.vocab_size, rngs)
 
     def __call__(self, input_ids_BS: jax.Array) -> jax.Array:
         """Return logits_BSV of the token after each position."""
@@ -153,14 +146,7 @@ class Qwen2MoeSparseMoeBlock(nnx.Module):
         self.gate = Qwen2MoeTopKRouter(config, rngs=rngs)
         self.experts = Qwen2MoeExperts(config, rngs=rngs)
         self.shared_expert = Qwen2MoeMLP(config, rngs=rngs)
-        self.shared_expert_gate = nnx.Linear(
-            config.hidden_size,
-            1,
-            use_bias=False,
-            dtype=config.dtype,
-            kernel_init=nnx.initializers.normal(config.initializer_range),
-            rngs=rngs,
-        )
+        self.shared_expert_gate = _linear(config, config.hidden_size, 1, rngs)
 
     def __call__(self, hidden_states):
         B, S, D = hidden_states.shape
@@ -236,29 +222,14 @@ class Qwen2MoeMLP(nnx.Module):
     """modeling_qwen2_moe.py:122."""
 
     def __init__(self, config: Qwen2MoeForCausalLMConfig, *, rngs: nnx.Rngs):
-        self.gate_proj = nnx.Linear(
-            config.hidden_size,
-            config.shared_expert_intermediate_size,
-            use_bias=False,
-            dtype=config.dtype,
-            kernel_init=nnx.initializers.normal(config.initializer_range),
-            rngs=rngs,
+        self.gate_proj = _linear(
+            config, config.hidden_size, config.shared_expert_intermediate_size, rngs
         )
-        self.up_proj = nnx.Linear(
-            config.hidden_size,
-            config.shared_expert_intermediate_size,
-            use_bias=False,
-            dtype=config.dtype,
-            kernel_init=nnx.initializers.normal(config.initializer_range),
-            rngs=rngs,
+        self.up_proj = _linear(
+            config, config.hidden_size, config.shared_expert_intermediate_size, rngs
         )
-        self.down_proj = nnx.Linear(
-            config.shared_expert_intermediate_size,
-            config.hidden_size,
-            use_bias=False,
-            dtype=config.dtype,
-            kernel_init=nnx.initializers.normal(config.initializer_range),
-            rngs=rngs,
+        self.down_proj = _linear(
+            config, config.shared_expert_intermediate_size, config.hidden_size, rngs
         )
 
     def __call__(self, x):
@@ -292,14 +263,7 @@ class Qwen2MoeAttention(nnx.Module):
             kernel_init=nnx.initializers.normal(config.initializer_range),
             rngs=rngs,
         )
-        self.o_proj = nnx.Linear(
-            config.hidden_size,
-            config.hidden_size,
-            use_bias=False,
-            dtype=config.dtype,
-            kernel_init=nnx.initializers.normal(config.initializer_range),
-            rngs=rngs,
-        )
+        self.o_proj = _linear(config, config.hidden_size, config.hidden_size, rngs)
 
     def __call__(self, hidden_states, cos, sin, attend):
         B, S, _ = hidden_states.shape
@@ -353,3 +317,14 @@ class Qwen2MoeRotaryEmbedding(nnx.Module):
         cos = jnp.cos(emb)
         sin = jnp.sin(emb)
         return (cos.astype(self.dtype), sin.astype(self.dtype))
+
+
+def _linear(config, in_features, out_features, rngs):
+    return nnx.Linear(
+        in_features,
+        out_features,
+        use_bias=False,
+        dtype=config.dtype,
+        kernel_init=nnx.initializers.normal(config.initializer_range),
+        rngs=rngs,
+    )

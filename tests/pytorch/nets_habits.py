@@ -68,3 +68,30 @@ class Hooked(nn.Module):
 
     def forward(self, x):
         return self.fc(x)
+
+
+class Unruled(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        few = self.fc(x).to(torch.float8_e4m3fn)  # no rule has this dtype
+        return few.to(x.dtype)
+
+
+class Follows(nn.Module):
+    """Keeps a copy that follows its weights: in place, or by `.data`."""
+
+    def __init__(self, in_place, width=32):
+        super().__init__()
+        self.online, self.target = nn.Linear(width, width), nn.Linear(width, width)
+        self.in_place = in_place
+
+    def forward(self, x):
+        with torch.no_grad():
+            if self.in_place:
+                self.target.weight.lerp_(self.online.weight, 0.1)
+            else:
+                self.target.weight.data = self.target.weight.data + 0.1 * self.online.weight.data
+        return self.online(x) - self.target(x)

@@ -38,6 +38,30 @@ def test_a_weight_that_a_hook_computes_is_refused_by_name():
     assert "parametrizations" in caught.value.todo
 
 
+def test_a_step_that_no_rule_prints_is_refused_with_its_line():
+    with pytest.raises(RedcoError, match="what no rule prints") as caught:
+        printed("Unruled")
+    lines = Path(__file__).with_name("nets_habits.py").read_text().splitlines()
+    (number,) = (i for i, line in enumerate(lines, 1) if "float8_e4m3fn" in line)
+    assert caught.value.where == f"nets_habits.py:{number}"
+
+
+@pytest.mark.parametrize(
+    ("in_place", "what"),
+    [(True, "it writes its parameter target.weight"), (False, "in the place of a tensor")],
+)
+def test_a_forward_that_writes_parameters_is_refused(in_place, what):
+    import torch
+    from pytorch.nets_habits import Follows
+
+    from redco_new.pytorch.graph import trace
+
+    with pytest.raises(RedcoError, match=what) as caught:
+        trace(Follows(in_place).to("meta"), {"x": torch.empty(2, 32, device="meta")})
+    assert "register_buffer" in caught.value.todo and "github" not in str(caught.value)
+    assert caught.value.where.startswith("nets_habits.py:" if in_place else "Follows")
+
+
 def test_numbers_that_a_constructor_reads_are_known_without_values():
     import torch
     from torch import nn

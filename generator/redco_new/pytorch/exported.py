@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+from torch.export.graph_signature import OutputKind
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.refusal import place_of, refuse
 from redco_new.pytorch.selections import compute_all_rows
+
+BUFFERS = "make that a buffer, by register_buffer, and write it by copy_, lerp_ or the like"
 
 
 def export(
@@ -60,6 +63,27 @@ def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.Export
             return torch.export.export(module, (), dict(inputs), strict=False)
 
 
+def refuse_writes(
+    exported: torch.export.ExportedProgram, functional: torch.export.ExportedProgram
+) -> None:
+    """Raise RedcoError for a call that writes a parameter, which a step of ours does alone. functional: the same program, without writes"""
+    names = {path: name for name, path in exported.graph_signature.inputs_to_parameters.items()}
+    for spec in functional.graph_signature.output_specs:
+        if spec.kind is OutputKind.PARAMETER_MUTATION:
+            (node,) = (node for node in exported.graph.nodes if node.name == names[spec.target])
+            writes = (user for user in node.users if _may_write(user))
+            stacks = (x.meta.get("stack_trace") for user in writes for x in (user, *user.users))
+            place = next(filter(None, map(place_of, stacks)), "")
+            raise refuse(place, f"it writes its parameter {spec.target}", BUFFERS)
+
+
+def _may_write(node: fx.Node) -> bool:
+    """Return whether a step writes what it reads, or has a program of its own, as those under `no_grad` have."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    return isinstance(node.target, torch._ops.HigherOrderOperator)
+
+
 def export_failure(module: nn.Module, error: Exception) -> RedcoError:
     """Return the refusal of a class that torch.export does not take, with the class's line."""
     import traceback
@@ -72,6 +96,10 @@ def export_failure(module: nn.Module, error: Exception) -> RedcoError:
     text = error_message(error)
     if _is_of_values(error):
         return refuse(where, "it branches on a value of a tensor", "use torch.where")
+    if "fake tensor in the exported program constant" in text:  # and asks for an issue
+        return refuse(
+            where, "what it computes is put in the place of a tensor that it holds", BUFFERS
+        )
     return refuse(
         where, f"PyTorch cannot export it: {text}", "mend that line, or write it by others"
     )

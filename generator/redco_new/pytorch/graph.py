@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.decompose import decompose
-from redco_new.pytorch.exported import export, export_failure
+from redco_new.pytorch.exported import export, export_failure, refuse_writes
 from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
@@ -75,14 +76,16 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         with silence(), numbers_as_steps():
             exported, all_rows = export(module, inputs)
             say_stops(exported)
-            exported = decompose(exported)
-            parts = torch.export.unflatten(exported)
+            refuse_writes(exported, functional := decompose(exported))
+            parts = torch.export.unflatten(functional)
+    except RedcoError:
+        raise
     except Exception as error:  # whatever the class's own code raises
         raise export_failure(module, error) from error
     graphs = _graphs(parts)
     for path, graph in graphs.items():
         for node in graph.find_nodes(op="get_attr"):
-            constant = exported.constants.get(f"{path}.{node.target}".removeprefix("."))
+            constant = functional.constants.get(f"{path}.{node.target}".removeprefix("."))
             if isinstance(constant, torch.Tensor) and not constant.is_meta:
                 say_number(graph, node, constant)
     for path in reversed(graphs):
@@ -98,7 +101,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         join_drops(graph)
     hand_on_ties(module, graphs)
     _drop_inputs(graphs)
-    return Traced(module, graphs, exported.call_spec.out_spec, all_rows=all_rows)
+    return Traced(module, graphs, functional.call_spec.out_spec, all_rows=all_rows)
 
 
 def _graphs(parts: nn.Module) -> dict[str, fx.Graph]:

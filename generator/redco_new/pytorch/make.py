@@ -37,7 +37,14 @@ from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.probe import find_sizes
 from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Setting
-from redco_new.pytorch.refusal import Differs, NoHidden, UnlikeProgram, refuse
+from redco_new.pytorch.refusal import (
+    UNRULED,
+    UNSERVED,
+    Differs,
+    NoHidden,
+    UnlikeProgram,
+    refuse,
+)
 from redco_new.pytorch.stored_names import by_keys, checkpoint_keys, unread_names
 from redco_new.pytorch.subject import Subject, Way, read_subject
 from redco_new.pytorch.texts import IDS, NAMES, TextMethods
@@ -96,8 +103,7 @@ def print_class(
                 continue
             except UNSERVED as error:
                 text = "" if isinstance(error, LookupError) else f": {error_message(error)}"
-                what = f"it has what no rule prints{text}"
-                causes.append(refuse(reference.name, what))
+                causes.append(refuse(reference.name, f"{UNRULED}{text}"))
                 continue
             if dtype == torch.float32:
                 note = FLOAT32.format(name=reference.name, cause=causes[-1].what)
@@ -214,18 +220,6 @@ def _with_methods(draft: Draft, methods: TextMethods, pair: Pair, ids: np.ndarra
             draft.classes.note(note.format(name=name))
         return text
     raise refuse(name, "its tokens see later ones: it writes no texts")
-
-
-# What rules raise of a program that none of them is for: the next way may have another program.
-UNSERVED = (
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 def _input_names(whole: Printed, way: Way) -> dict[str, str]:

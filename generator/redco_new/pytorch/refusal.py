@@ -17,8 +17,8 @@ HERE = str(Path(__file__).parent)
 
 
 def frames_of(stack: str | None) -> list[tuple[str, str]]:
-    """Return (file, line) of the frames of a traceback, without those of this package."""
-    return [frame for frame in FRAME.findall(stack or "") if not frame[0].startswith(HERE)]
+    """Return (file, line) of the frames of a traceback, without those of this package, and of what is made at run time."""
+    return [frame for frame in FRAME.findall(stack or "") if not frame[0].startswith((HERE, "<"))]
 
 
 def place_of(stack: str | None) -> str:
@@ -37,6 +37,17 @@ def cut_stack(stack: str, file: str | None, lines: range) -> str:
 
 
 OTHERWISE = "write it otherwise, or by others"
+UNRULED = "it has what no rule prints"
+# What rules raise of a step that none of them is for.
+UNSERVED = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 def refuse(where: str, what: str, todo: str = OTHERWISE) -> RedcoError:

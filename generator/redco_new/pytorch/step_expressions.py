@@ -10,7 +10,7 @@ from redco_new.pytorch.expressions import fill, names_in
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.operators import RULES, SILENT, text_for
-from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.refusal import UNRULED, UNSERVED, Unsaid, refuse
 from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
 from redco_new.pytorch.sizes import Number
@@ -24,8 +24,14 @@ class Expressions(Values):
     _said_dtype = False  # whether the text of a step's rule says the dtype that it gives
 
     def expression(self, node: Node) -> ast.expr:
-        """Return what a step gives, as Python, in its dtype."""
-        expression = self._of_step(node)
+        """Return what a step gives, as Python, in its dtype. Raises RedcoError, with its place."""
+        try:
+            expression = self._of_step(node)
+        except Unsaid as error:
+            where = node.place if error.where == "--model" else error.where
+            raise Unsaid(where or error.where, error.what, error.values, error.name) from error
+        except UNSERVED as error:
+            raise refuse(node.place, f"{node.target}: {UNRULED}") from error
         result = dtype_of_result(node, self.layer(node), self._said_dtype)
         return expression if result is None else cast(expression, self.value(node.dtype))
 

@@ -34,6 +34,7 @@ def scores(data):
         (V, lambda t, data, x: jax.nn.one_hot(x, V) @ t),
         (V - 2, lambda t, data, x: t[x + 2]),
         (S, lambda t, data, x: jnp.take_along_axis(data, x[..., None], axis=1)),
+        (None, lambda t, data, x: data[jnp.arange(B), x[:, 0]]),  # a row each, of the batch too
         (None, lambda t, data, x: t[x * 2]),
         (None, lambda t, data, x: data * jnp.cos(x[..., None] * RATES)),
     ],

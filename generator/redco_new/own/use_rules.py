@@ -23,7 +23,7 @@ def _pairs(operands: list[Value]) -> tuple[tuple[Value, Value, int], ...]:
 
 
 def _gather(notes: Notes, eqn: JaxprEqn, operands: list[Value]) -> frozenset[Flow]:
-    """Record what is indexed; what is taken out of an input are its numbers."""
+    """Record what is indexed, but of several dims at once, where it is not clear which; what is taken out of an input are its numbers."""
     array, indices = operands[:2]
     dims, aval = eqn.params["dimension_numbers"].start_index_map, cast(Any, eqn.invars[0].aval)
     rows = min((aval.shape[dim] for dim in dims), default=1)
@@ -31,7 +31,7 @@ def _gather(notes: Notes, eqn: JaxprEqn, operands: list[Value]) -> frozenset[Flo
     for flow in indices.flows:
         if array.constant:
             notes.note(flow, positions=True)
-        if flow.offset is not None:
+        if flow.offset is not None and len({aval.shape[dim] for dim in dims}) == 1:
             table = Table(rows - max(int(flow.offset), 0), aval.size // rows, array.origin)
             notes.note_table(flow, table)
     return array.flows

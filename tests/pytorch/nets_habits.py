@@ -1,5 +1,7 @@
 """What files of PyTorch have beside layers: checkpoints, autocast, compiled methods, layers dropped whole, gates within a Sequential."""
 
+from collections import OrderedDict
+
 import numpy as np
 import torch
 from torch import nn
@@ -55,10 +57,11 @@ class Habits(nn.Module):
 class Dropped(nn.Module):
     def __init__(self, width=32, rate=0.2):
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(3, width, 3), nn.Dropout2d(rate), nn.ReLU())
+        parts = {"conv": nn.Conv2d(3, width, 3), "drop": nn.Dropout2d(rate), "act": nn.ReLU()}
+        self.net = nn.Sequential(OrderedDict(parts))
 
     def forward(self, x):
-        return self.net(x).mean((2, 3))
+        return self.net(x).mean((2, 3)) + self.net.conv.bias
 
 
 class Hooked(nn.Module):

@@ -140,7 +140,7 @@ def access(whole: nn.Module, path: str) -> str:
     text, part = "", whole
     for name in path.split(".") if path else ():
         if isinstance(part, nn.Sequential) and part is not whole:
-            text += f".layers[{name}]"
+            text += f".layers[{[*part._modules].index(name)}]"
         elif isinstance(part, nn.ModuleList) and is_list(part):
             text += f"[{name}]"
         elif isinstance(part, nn.ModuleDict) and is_list(part):

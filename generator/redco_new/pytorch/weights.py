@@ -96,7 +96,7 @@ def model_path(
                 del own[1]  # its number
             names[-1:] = own
         elif isinstance(part, nn.Sequential):
-            names += ["layers", name]
+            names += ["layers", str([*part._modules].index(name))]  # whatever it is called
         elif so_far not in stacked:
             names.append(name)
         part, so_far = part.get_submodule(name), f"{so_far}.{name}".removeprefix(".")

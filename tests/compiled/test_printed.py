@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from compiled.targets import use_compilers
 from redco_fit import Job, compile_step, parse_target
 
 MESH = {"fsdp": 2, "model": 2}
@@ -12,8 +13,9 @@ DROPS = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)  # a fam
 
 
 @pytest.mark.slow  # the compiler of H100
-def test_a_printed_class_compiles_to_what_its_family_does(tmp_path):
+def test_a_printed_class_compiles_to_what_its_family_does(tmp_path, monkeypatch):
     """Its kernel is fused of three, and multiplies rows of tokens: neither is so in the family."""
+    use_compilers(monkeypatch)
     readings = []
     for name, flags, settings in (
         ("family", [], {"num_layers": 2}),

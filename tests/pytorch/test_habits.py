@@ -1,5 +1,7 @@
 """What files of PyTorch have beside layers: it is computed as there, or refused by name."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -87,13 +89,25 @@ def test_numbers_that_a_constructor_reads_are_known_without_values():
     assert (here.rates, here.sizes) == (there.rates, there.sizes)
     assert trace_buffers(Reads).keys() == {"table"}
 
-    class Fills(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rate = torch.linspace(0, 1, 4).fill_(3).tolist()
 
-    with pytest.raises(NotImplementedError, match="meta"):  # no value that is another one
-        construct(Fills, "meta")
+FILLS = """
+import torch
+from torch import nn
+from redco_new.pytorch.construct import construct
+
+class Fills(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate = torch.linspace(0, 1, 4).fill_(3).tolist()
+
+print(construct(Fills, "meta").module.rate)
+"""
+
+
+def test_a_number_that_is_written_is_not_read_as_it_was():
+    command = [sys.executable, "-c", FILLS]  # a process whose PyTorch no other test has changed
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "NotImplementedError" in done.stderr and not done.stdout
 
 
 def test_inputs_of_another_size_by_which_the_program_is_another_one_stay():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -47,6 +47,31 @@ def attention(
     if window:
         logits = logits.masked_fill(behind >= window, LEAST)
     return torch.einsum("bnst,btnh->bsnh", logits.softmax(-1), v).contiguous()
+
+
+class Call(NamedTuple):
+    """The arguments of attention in a program, as the operation above has them."""
+
+    q: fx.Node
+    k: fx.Node
+    v: fx.Node
+    mask: fx.Node | None
+    attend: fx.Node | None
+    scale: float
+    causal: bool
+    window: int
+    cap: float
+    dropout: float
+
+
+def is_attention(node: fx.Node) -> bool:
+    """Return whether a step of a program is attention."""
+    return node.target is torch.ops.redco.attention.default
+
+
+def calls_in(graph: fx.Graph) -> list[Call]:
+    """Return what attention is given in a program, each time."""
+    return [Call(*node.args) for node in graph.nodes if is_attention(node)]
 
 
 @attention.register_fake

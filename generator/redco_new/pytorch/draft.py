@@ -18,7 +18,7 @@ from redco_new.own.find import Reference
 from redco_new.pytorch.again import part_again, with_copies
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes, print_classes
-from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.construct import construct
 from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.fields import argument_of, asked_fields, class_fields, value_of
@@ -28,7 +28,7 @@ from redco_new.pytorch.notes import FIXED
 from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
 from redco_new.pytorch.periods import FEW, Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
-from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.printed_class import Made, Printed, Probe
 from redco_new.pytorch.probe import Sizes
 from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Name, Setting
@@ -41,7 +41,6 @@ from redco_new.pytorch.transformers_classes import MASK, is_transformers
 from redco_new.pytorch.windows import say_windows
 from redco_new.render.execute import load_text
 
-Made = tuple[Instance, Traced]
 KEEP = "self.config = config"
 # Of layers in a loop, what is saved for the backward pass: as a family has it.
 REMAT = Field("remat", "", "str", "fit", "everything_saveable")

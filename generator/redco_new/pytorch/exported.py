@@ -89,8 +89,8 @@ def export_failure(module: nn.Module, error: Exception) -> RedcoError:
     import traceback
 
     stack = "".join(traceback.format_tb(error.__traceback__))
-    # PyTorch's own, wherever it is installed, ours, and what is made at run time.
-    others = (str(Path(torch.__file__).parent), "redco_new", 'File "<')
+    # PyTorch's own, wherever it is installed, and ours.
+    others = (str(Path(torch.__file__).parent), "redco_new")
     own = [line for line in stack.splitlines() if not any(x in line for x in others)]
     where = place_of("\n".join(own)) or type(module).__name__
     text = error_message(error)

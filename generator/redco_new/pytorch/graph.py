@@ -179,8 +179,7 @@ def is_leaf(module: nn.Module, path: str) -> bool:
 
 def operation(node: fx.Node) -> str:
     """Return the name of an operation without its overload: "add" of aten.add.Tensor."""
-    name = str(node.target).removeprefix("aten.")
-    return "redco.attention" if name.startswith("redco.attention") else name.split(".")[0]
+    return str(node.target).removeprefix("aten.").split(".")[0]
 
 
 def clean(graph: fx.Graph, has_gradients: bool = True) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 from torch import fx, nn
 
+from redco_new.pytorch.attention import calls_in
 from redco_new.pytorch.construct import is_size
-from redco_new.pytorch.graph import operation, own_path
+from redco_new.pytorch.graph import own_path
 from redco_new.pytorch.merge import Node, walk
-
-CAP = 8  # among the arguments of attention: of its scores
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,8 @@ def have_places(
 
 def stays_in_loop(path: str, graphs: Mapping[str, fx.Graph]) -> str:
     """Return why a layer is never written out, as Python of arguments of `over_layers`."""
-    below = (graph for of, graph in graphs.items() if f"{of}.".startswith(f"{path}."))
-    calls = [n for graph in below for n in graph.nodes if n.op == "call_function"]
-    experts = any(str(n.target).startswith("redco.experts") for n in calls)
-    capped = any(operation(n) == "redco.attention" and n.args[CAP] for n in calls)
+    below = [graph for of, graph in graphs.items() if f"{of}.".startswith(f"{path}.")]
+    steps = (node for graph in below for node in graph.nodes)
+    experts = any(str(node.target).startswith("redco.experts") for node in steps)
+    capped = any(call.cap for graph in below for call in calls_in(graph))
     return ", experts=True" * experts + ", capped=True" * capped

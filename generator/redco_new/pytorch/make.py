@@ -21,7 +21,7 @@ from redco_new.own.maker import call_user_code
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.depth import with_few_layers
-from redco_new.pytorch.draft import Draft, FindSizes, Made, draft_class, trace_way
+from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import without_fast_paths
@@ -33,7 +33,7 @@ from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
 from redco_new.pytorch.printed import PrintedClass
-from redco_new.pytorch.printed_class import Printed
+from redco_new.pytorch.printed_class import Made, Printed
 from redco_new.pytorch.probe import find_sizes
 from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Setting

@@ -10,16 +10,14 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.own.source import FLAGS
 from redco_new.pytorch.classes import Classes, print_classes
-from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.graph import Traced
 from redco_new.pytorch.notes import NUMBERS
 from redco_new.pytorch.printed import Field
-from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.printed_class import Made, Printed, Probe
 from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.sizes import Atom, Number, express
 
-Made = tuple[Instance, Traced]
 MOST = 12  # such numbers of a class; one of more is no class that its reader would want to change
 
 

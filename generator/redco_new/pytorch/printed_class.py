@@ -13,6 +13,8 @@ from redco_new.pytorch.graph import Traced
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.texts import TextMethods
 
+Made = tuple[Instance, Traced]  # a class, as some sizes make it, and its program
+
 
 @dataclass(frozen=True)
 class Probe:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from redco_new.pytorch.graph import operation, own_path
+from redco_new.pytorch.attention import Call, calls_in, is_attention
+from redco_new.pytorch.graph import own_path
 from redco_new.pytorch.layers import Count, swap
 from redco_new.pytorch.merge import Node, walk
 from redco_new.pytorch.transformers_classes import IDS, MASK, POSITIONS
@@ -96,7 +97,7 @@ def follow_attention(graphs: Mapping[str, fx.Graph], name: str = MASK) -> bool:
                 left += [
                     (below, i.name) for i, x in zip(inputs, user.args, strict=True) if x is node
                 ]
-            elif user.op != "call_function" or operation(user) != "redco.attention":
+            elif not is_attention(user):
                 pure = False
     return pure
 
@@ -189,8 +190,8 @@ def _calls(
 ) -> tuple[int, dict[str, int]]:
     once, lists = 0, dict[str, int]()
     for node in graphs[path].nodes:
-        if node.op == "call_function" and operation(node) == "redco.attention":
-            once += isinstance(node.args[4], fx.Node)
+        if is_attention(node):
+            once += isinstance(Call(*node.args).attend, fx.Node)
         below = f"{path}.{node.target}".removeprefix(".")
         if node.op == "call_module" and below in graphs:
             inner, others = _calls(graphs, below, stacked)
@@ -206,18 +207,15 @@ def _calls(
 def attention_heads(graphs: Mapping[str, fx.Graph]) -> set[tuple[tuple[int, int], tuple[int, int]]]:
     """Return (heads, size) of the keys and of the values of each attention."""
     shapes: Any = [
-        [tuple(x.meta["val"].shape[2:]) for x in call[1:3]] for call in _attention(graphs)
+        [tuple(x.meta["val"].shape[2:]) for x in (call.k, call.v)] for call in _calls_of(graphs)
     ]
     return {(key, value) for key, value in shapes}
 
 
 def attention_dtypes(graphs: Mapping[str, fx.Graph]) -> set[torch.dtype]:
     """Return what keys and values of attention are of."""
-    return {x.meta["val"].dtype for call in _attention(graphs) for x in call[1:3]}
+    return {x.meta["val"].dtype for call in _calls_of(graphs) for x in (call.k, call.v)}
 
 
-def _attention(graphs: Mapping[str, fx.Graph]) -> list[Any]:
-    """Return the arguments of each attention."""
-    nodes = [node for graph in graphs.values() for node in graph.nodes]
-    calls = [node for node in nodes if node.op == "call_function"]
-    return [call.args for call in calls if operation(call) == "redco.attention"]
+def _calls_of(graphs: Mapping[str, fx.Graph]) -> list[Call]:
+    return [call for graph in graphs.values() for call in calls_in(graph)]

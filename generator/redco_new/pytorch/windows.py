@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
-from torch import fx
-
+from redco_new.pytorch.attention import calls_in
 from redco_new.pytorch.construct import Instance
-from redco_new.pytorch.graph import Traced, operation, own_path
+from redco_new.pytorch.graph import Traced, own_path
 from redco_new.pytorch.structures import class_of
-
-PLACE = 7  # of the window among the arguments of attention
 
 
 class Window(int):
@@ -20,11 +17,8 @@ class Window(int):
 
 def say_windows(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
     """Return a class and its program, with the window of parts among their arguments, where others of their class have none."""
-    windows = {
-        own_path(path): window
-        for path, graph in traced.graphs.items()
-        for window in _windows(graph)
-    }
+    parts = {own_path(path): calls_in(graph) for path, graph in traced.graphs.items()}
+    windows = {path: calls[0].window for path, calls in parts.items() if len(calls) == 1}
     kinds: dict[Hashable, dict[str, int]] = {}
     for path, window in windows.items():
         kinds.setdefault(class_of(traced.module.get_submodule(path)), {})[path] = window
@@ -38,14 +32,6 @@ def say_windows(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
                         arguments[above].pop(name, None)
                         arguments[above][name] = Window(window)  # the last one
     return replace(instance, arguments=arguments), traced
-
-
-def _windows(graph: fx.Graph) -> list[int]:
-    """Return the window of the attention of a program; [] where it has none, or several."""
-    calls = [
-        n for n in graph.nodes if n.op == "call_function" and operation(n) == "redco.attention"
-    ]
-    return [call.args[PLACE] for call in calls] if len(calls) == 1 else []
 
 
 def _name(traced: Traced, mixed: Mapping[str, int]) -> str:

@@ -45,3 +45,49 @@ class Selects(nn.Module):
 
     def forward(self, x, kind):
         return self.fc(x[kind == 1]).mean(0)
+
+
+class Listed(nn.Module):
+    """Has a list of experts, and adds what each gives to the rows of the tokens that chose it."""
+
+    def __init__(self, width=16, experts=4):
+        super().__init__()
+        self.gate = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(width, width) for _ in range(experts))
+
+    def forward(self, x, kind):
+        flat = x.flatten(0, 1)
+        shares, chosen = torch.topk(self.gate(flat), 2, dim=-1)
+        shares = shares.softmax(-1)
+        result = torch.zeros_like(flat)
+        for i, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == i)
+            result[token] += expert(flat[token]) * shares[token, place, None]
+        return result.view_as(x)
+
+
+class Asked(Listed):
+    """Asks whether any token chose an expert, and selects by a mask."""
+
+    def forward(self, x, kind):
+        flat = x.flatten(0, 1)
+        shares, chosen = torch.topk(self.gate(flat), 2, dim=-1)
+        shares = torch.zeros_like(self.gate(flat)).scatter(-1, chosen, shares.softmax(-1))
+        result = torch.zeros_like(flat)
+        for i, expert in enumerate(self.experts):
+            mask = (chosen == i).any(dim=-1)
+            if mask.any():
+                result[mask] += expert(flat[mask]) * shares[mask, i].unsqueeze(1)
+        return result.view_as(x)
+
+
+class Counts(Asked):
+    """Does more than write rows where any token chose an expert."""
+
+    def forward(self, x, kind):
+        result, flat = super().forward(x, kind), x.flatten(0, 1)
+        chosen = self.gate(flat).argmax(-1)
+        for i, expert in enumerate(self.experts):
+            if (chosen == i).any():
+                result = result + expert.bias
+        return result

@@ -26,6 +26,20 @@ def test_experts_and_adapters_of_chosen_rows_compute_all_of_them():
     assert "reshape(B, S, " in made.source and max(made.gate.outputs, made.gate.gradients) < 1e-5
 
 
+def test_a_list_of_experts_adds_what_each_gives_to_the_rows_that_chose_it():
+    made = printed("Listed")
+    assert made.source.count("result = jnp.where(") >= 3 and "!= 0" not in made.source
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+
+
+@pytest.mark.slow
+def test_whether_any_row_is_selected_is_asked_where_none_is_nothing_is_written():
+    made = printed("Asked")
+    assert "self.experts[0](flat) * shares[..., 0][:, None]" in made.source
+    with pytest.raises(RedcoError, match="outputs differ from PyTorch's"):
+        printed("Counts")
+
+
 def test_rows_that_are_written_nowhere_have_no_program():
     with pytest.raises(RedcoError, match=r"nets_rows.py:\d+: a shape follows from values"):
         printed("Selects")

@@ -2,10 +2,13 @@
 
 import shutil
 import sys
+from types import SimpleNamespace
 
 import jax
 import pytest
 from generated import ROOT
+
+from redco_runtime.base.tensors import Tensor
 
 from redco_new.project.create import create_project
 from redco_new.generate.read import read_model
@@ -13,7 +16,7 @@ from redco_new.render.template import open_template
 from redco_new.errors import RedcoError
 from redco_new.request import Request
 from redco_new.update.regenerate import Regeneration
-from redco_new.update.user_model import import_package, user_program
+from redco_new.update.user_model import ProjectPackage, import_package, user_program
 from redco_new.update.weights_notes import weights_notes
 
 MODEL, PIPELINE, STEPS = (f"my_project/{name}.py" for name in ("model", "pipeline", "steps"))
@@ -99,6 +102,20 @@ def test_models_beside_each_other_and_adapters_have_their_names(tmp_path, recipe
         (note,) = weights_notes(package, yours)
     assert "has no name for policy/embed/embedding" in note
     assert "lora_a" not in note and "layers/mlp/up/kernel" in note
+
+
+def test_a_kernel_that_is_stored_as_several_is_one_of_the_model():
+    """A printed class whose q, k and v are one product: its files' names are of parts, its model has the whole."""
+    parts = {f"attn/qkv/kernel/{i}": Tensor("attn.qkv.weight") for i in range(3)}
+    weights = SimpleNamespace(
+        APART={"attn/qkv/kernel": (1, (8, 8, 8))}, tensors=lambda config: parts
+    )
+    config = SimpleNamespace(PRESETS={"full": SimpleNamespace(model=None)})
+    package = ProjectPackage("my_project", None, config, SimpleNamespace(), weights, "")
+    program = SimpleNamespace(params={"attn": {"qkv": {"kernel": 0}}}, variables={})
+    assert weights_notes(package, program) == []
+    weights.APART = {}
+    assert len(weights_notes(package, program)) == 2
 
 
 def test_a_variable_that_files_have_is_one_of_the_model(tmp_path):

@@ -10,7 +10,8 @@ from functools import partial
 from torch import fx, nn
 
 from redco_new.pytorch.construct import Instance
-from redco_new.pytorch.graph import Traced, is_leaf, own_path, rename_targets
+from redco_new.pytorch.graph import Traced, is_leaf, rename_targets
+from redco_new.pytorch.inline import own_path
 from redco_new.pytorch.structures import Structures
 
 

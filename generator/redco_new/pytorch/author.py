@@ -56,6 +56,8 @@ def _names(node: ast.stmt) -> tuple[str, ...]:
         target = node.target
     else:
         return ()
+    while isinstance(target, ast.Subscript):
+        target = target.value
     if isinstance(target, ast.Name):
         return (target.id,)
     if isinstance(target, ast.Tuple) and all(isinstance(x, ast.Name) for x in target.elts):

@@ -221,21 +221,30 @@ class Body(Expressions):
                 self._env[items[0]] = name_node(name)
             if len(items) == 1:
                 return
+        if node.kind == "operation" and len(node.statement.names) == 1:  # its author has one name
+            last = max(items, key=lambda user: self._last.get(user, 0))
+            name = self._variable(place, last, node.statement.names[0])
+            self._statements.append(assign(name_node(name), expression))
+            for user in items:
+                self._env[user] = fill("x[i]", x=name_node(name), i=ast.Constant(index[user]))
+                self._last[user] = self._last.get(last, 0)
+            return
         leaf = LEAVES.get(type(self.layer(node)))
         count = count_values(expression, leaf.gives if leaf else max(index.values()) + 1)
         # A part of the class gives them in an order of the exported program, not that of its author's `return`.
         of_part = node.kind == "module"
         named = self._reference.outputs(node.target) if of_part else node.statement.names
         author = tuple(named) if len(named) == count else ()
+        left = [x for x in node.statement.names if x not in (*author, "_")] if "" in author else []
         names: list[str] = []
         for i in range(count):
             readers = [user for user in items if index[user] == i]
             if not readers:
                 names.append("_")
                 continue
-            hint = (
-                author[i] if author and author[i] else hint_of(readers[0], f"{hint_of(node)}_{i}")
-            )
+            hint = author[i] if author else ""
+            hint = hint or (left[0] if len(left) == 1 else "")
+            hint = hint or hint_of(readers[0], f"{hint_of(node)}_{i}")
             name = self._variable(place, readers[0], hint, tuple(names))
             names.append(name)
             for user in readers:

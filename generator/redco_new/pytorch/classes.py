@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from redco_new.pytorch.construct import is_size
-from redco_new.pytorch.graph import is_function, is_leaf, own_path
+from redco_new.pytorch.graph import is_leaf
+from redco_new.pytorch.inline import is_function, own_path
 from redco_new.pytorch.kinds import Kind
 from redco_new.pytorch.merge import structure
 from redco_new.pytorch.layers import Count

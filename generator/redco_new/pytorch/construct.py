@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -21,8 +23,7 @@ Size = int | float
 
 
 NOTE = "_redco_arguments"  # of a module, while it is made
-# A class that makes its modules itself, and what copies them: neither hands on the arguments.
-MAKERS = {"__new__", "__newobj__"}
+COPY = "__newobj__"  # what copies objects, without their arguments
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,12 @@ def _new(cls: type[nn.Module], /, *args: Any, **kwargs: Any) -> nn.Module:
     """Make an empty module, as Python does; while arguments are noted, with those of its constructor."""
     module = object.__new__(cls)
     code: Any = getattr(cls.__init__, "__code__", None)
-    several = code.co_argcount if code else 0
-    if _noting.get() and several and sys._getframe(1).f_code.co_name not in MAKERS:
+    several, caller = code.co_argcount if code else 0, sys._getframe(1)
+    if (
+        caller.f_code.co_name == "__new__"
+    ):  # of the user's own: Python gives it what __init__ is given
+        args, kwargs = _arguments_in(caller)
+    if _noting.get() and several and caller.f_code.co_name != COPY:
         names = code.co_varnames[1 : several + code.co_kwonlyargcount]
         defaults: tuple[Any, ...] = cls.__init__.__defaults__ or ()
         values = dict(zip(names[several - 1 - len(defaults) : several - 1], defaults, strict=True))
@@ -115,6 +120,18 @@ def _new(cls: type[nn.Module], /, *args: Any, **kwargs: Any) -> nn.Module:
         values |= dict(zip(names[: several - 1], args, strict=False)) | kwargs
         vars(module)[NOTE] = {name: values[name] for name in names if name in values}
     return module
+
+
+def _arguments_in(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return what a `__new__` that runs was called with, but for the class."""
+    there = inspect.getargvalues(frame)
+    named, count = frame.f_code.co_varnames, frame.f_code.co_argcount
+    values = {name: there.locals[name] for name in named if name in there.locals}
+    more = values.get(there.varargs or "", ())
+    only = named[count : count + frame.f_code.co_kwonlyargcount]
+    kwargs = {name: values[name] for name in only if name in values}
+    positional = tuple(values[name] for name in named[1:count] if name in values)
+    return (*positional, *more), kwargs | values.get(there.keywords or "", {})
 
 
 # For good: a class whose __new__ is taken away again takes no arguments any more. A profiler of

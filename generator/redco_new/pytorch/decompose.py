@@ -44,6 +44,15 @@ def decompose(exported: ExportedProgram) -> ExportedProgram:
     return exported.run_decompositions({}) if _strangers(program) else program
 
 
+def place_views(program: ExportedProgram) -> None:
+    """Let an operation that PyTorch says no part of, as a view of what was written in place, be of the part that its array is of. The program is changed in place."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and not node.meta.get("nn_module_stack"):
+            for key in ("nn_module_stack", "stack_trace"):
+                stacks = (x.meta.get(key) for x in (*node.all_input_nodes, *program.graph.nodes))
+                node.meta[key] = next(filter(None, stacks), None)
+
+
 def _strangers(program: ExportedProgram) -> set[OpOverload]:
     """Return the operations that no rule prints, of what is no layer of Flax."""
     return {

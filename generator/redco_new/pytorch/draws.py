@@ -56,6 +56,8 @@ class _Recorder(TorchFunctionMode):
     def _record(
         self, name: str, result: torch.Tensor, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
+        if name.rstrip("_") != name and result.nbytes < result.untyped_storage().nbytes():
+            return  # a row of padding, say: the others are drawn as before
         key = _storage(result)
         if name in NEW:
             self.draws[key] = NEW[name]

@@ -263,7 +263,8 @@ def _compiled(graph: Any) -> Any:
     def run(params: Any, rest: Any, arrays: Any):
         def loss(params: Any):
             model = nnx.merge(graph, params, *rest, copy=True)
-            outputs = jax.tree.leaves(model(**arrays))
+            # in the order that the class has: JAX sorts the keys of a dict
+            outputs = [x for x in pytree.tree_leaves(model(**arrays)) if x is not None]
             floats = [x for x in outputs if jnp.issubdtype(x.dtype, jnp.inexact)]
             total = sum((x * _weights(i, x.shape).numpy()).sum() for i, x in enumerate(floats))
             return total, (outputs, nnx.state(model, nnx.Not(nnx.Param)))

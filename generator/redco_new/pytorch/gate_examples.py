@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,12 @@ def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> di
         ones = np.ones_like(arrays[name])
         arrays[name] = np.cumsum(ones, axis=1) - 1 if name == POSITIONS else ones
     return arrays
+
+
+def of_one_kind(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a batch of which all rows, and places of these, are as the first one: what is for others has none."""
+    first = {name: x[tuple(slice(1) for _ in x.shape[:2])] for name, x in arrays.items()}
+    return {name: np.broadcast_to(first[name], x.shape).copy() for name, x in arrays.items()}
 
 
 def randomize(module: nn.Module) -> None:

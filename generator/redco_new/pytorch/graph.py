@@ -7,7 +7,8 @@ import io
 import logging
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,9 +20,10 @@ from torch import fx, nn
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.constants import numbers_as_steps, say_number
-from redco_new.pytorch.decompose import decompose
+from redco_new.pytorch.decompose import decompose, place_views
 from redco_new.pytorch.exported import export, export_failure, refuse_writes
 from redco_new.pytorch.drop_path import join_drops
+from redco_new.pytorch.inline import inline_functions, own_path
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.results import number_results
@@ -77,6 +79,8 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             exported, all_rows = export(module, inputs)
             say_stops(exported)
             refuse_writes(exported, functional := decompose(exported))
+            place_views(functional)
+            calls = _calls(functional.graph)
             parts = torch.export.unflatten(functional)
     except RedcoError:
         raise
@@ -89,14 +93,14 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             if isinstance(constant, torch.Tensor) and not constant.is_meta:
                 say_number(graph, node, constant)
     for path in reversed(graphs):
-        _place_calls(module, path, graphs)
+        _place_calls(module, path, graphs, calls)
     for path, graph in graphs.items():
         if not is_leaf(module, path):
             clean(graph)
             join_attention(graph)
             roll_scans(graph)
     number_results(module, graphs)
-    _inline_functions(module, graphs)
+    inline_functions(module, graphs)
     for graph in graphs.values():
         join_drops(graph)
     hand_on_ties(module, graphs)
@@ -166,11 +170,6 @@ def is_list(part: nn.Module) -> bool:
     return several and type(part).forward is nn.Module.forward
 
 
-def own_path(path: str) -> str:
-    """Return the path of a part in its class: what is called again has the same."""
-    return ".".join(part.partition("@")[0] for part in path.split("."))
-
-
 def is_leaf(module: nn.Module, path: str) -> bool:
     """Return whether Flax has the layer that a part is."""
     path = own_path(path)
@@ -202,6 +201,9 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         elif node.target is operator.getitem and operation(node.args[0]) == "native_dropout":
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
+        elif node.target is operator.getitem and _are_of_one_shape(node.args[0]):
+            node.replace_all_uses_with(node.args[0].args[0][node.args[1]])
+            graph.erase_node(node)
         elif name == "cat" and (arrays := _filled(node)) is not None:
             node.replace_all_uses_with(arrays)
             graph.erase_node(node)
@@ -217,24 +219,48 @@ def _filled(node: Any) -> fx.Node | None:
     return arrays[0] if len(arrays) == 1 else None
 
 
+def _are_of_one_shape(node: Any) -> bool:
+    """Return whether a step makes arrays have one shape, as those of a loss, which have it."""
+    arrays = node.args[0] if operation(node) == "broadcast_tensors" else ()
+    return len({x.meta["val"].shape for x in arrays}) == 1
+
+
 def _same_kind(one: fx.Node, other: fx.Node) -> bool:
     """Return whether two arrays have one shape and one dtype."""
     x, y = one.meta["val"], other.meta["val"]
     return x.shape == y.shape and x.dtype == y.dtype
 
 
-def _place_calls(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -> None:
+def _calls(graph: fx.Graph) -> dict[str, list[str]]:
+    """Return the path of a part -> a traceback of each of its calls."""
+    calls = defaultdict[str, dict[Any, str]](dict)
+    for node in graph.nodes:
+        parts = [*(node.meta.get("nn_module_stack") or {}).items()]
+        for depth, (_, (path, _)) in enumerate(parts if node.meta.get("stack_trace") else ()):
+            key = tuple(key for key, _ in parts[: depth + 1])
+            calls[own_path(path)][key] = node.meta["stack_trace"]
+    return {path: [*stacks.values()] for path, stacks in calls.items()}
+
+
+def _place_calls(
+    module: nn.Module,
+    path: str,
+    graphs: Mapping[str, fx.Graph],
+    calls: Mapping[str, Sequence[str]],
+) -> None:
     """Record with each call of a part where it is in the class: torch.export notes it with what the part does."""
     cls: Any = type(module.get_submodule(own_path(path)))
     if not (own := _place_of_class(cls)):
         return
     is_own = not cls.__module__.startswith("torch.nn.")
-    for node in graphs[path].nodes:
-        below = graphs.get(f"{path}.{node.target}".removeprefix("."))
-        if node.op == "call_module" and below is not None:
-            stacks = [n.meta["stack_trace"] for n in below.nodes if n.meta.get("stack_trace")]
-            if stacks:
-                node.meta["stack_trace"] = cut_stack(stacks[-1], *own) if is_own else stacks[-1]
+    number = Counter[str]()
+    for node in graphs[path].find_nodes(op="call_module"):
+        part = f"{path}.{node.target}".removeprefix(".")
+        stacks = calls.get(own_path(part), ())
+        if part in graphs and stacks:
+            stack = stacks[min(number[part], len(stacks) - 1)]
+            number[part] += 1
+            node.meta["stack_trace"] = cut_stack(stack, *own) if is_own else stack
 
 
 @cache
@@ -246,29 +272,6 @@ def _place_of_class(cls: Any) -> tuple[str | None, range] | None:
     except OSError:
         return None
     return file, range(first, first + len(lines))
-
-
-def _inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
-    """Put the graphs of parts without parameters, as activations, in the place of their calls.
-
-    Not within a Sequential, which has one entry for each.
-    """
-    for path in sorted(graphs, key=lambda path: -path.count(".")):
-        if isinstance(module.get_submodule(own_path(path)), nn.Sequential):
-            continue
-        graph = graphs[path]
-        for node in [n for n in graph.nodes if n.op == "call_module"]:
-            part = f"{path}.{node.target}".removeprefix(".")
-            if is_function(module, part):
-                inputs = [n for n in graphs[part].nodes if n.op == "placeholder"]
-                copies = dict(zip(inputs, node.args, strict=True))
-                with graph.inserting_before(node):
-                    result = graph.graph_copy(graphs[part], copies)
-                for inner in graphs[part].nodes:
-                    if inner.op == "get_attr":
-                        copies[inner].target = f"{node.target}.{inner.target}"
-                node.replace_all_uses_with(result)
-                graph.erase_node(node)
 
 
 def _drop_inputs(graphs: Mapping[str, fx.Graph]) -> None:
@@ -287,13 +290,3 @@ def _drop_inputs(graphs: Mapping[str, fx.Graph]) -> None:
                 call.args = tuple(x for i, x in enumerate(call.args) if i not in unread)
             for i in unread:
                 graphs[path].erase_node(inputs[i])
-
-
-def is_function(module: nn.Module, path: str) -> bool:
-    """Return whether a part holds nothing, and is a layer of torch or has no parts: it is written out."""
-    part = module.get_submodule(own_path(path))
-    if type(part) in LEAVES and is_tied(module, own_path(path)):
-        return True
-    if type(part) in LEAVES or any(True for _ in part.children()):
-        return isinstance(part, nn.Sequential) and not len(part)
-    return not any(True for _ in part.parameters()) and not any(True for _ in part.buffers())

@@ -9,6 +9,7 @@ from redco_new.pytorch.draws import Draw
 
 Express = Callable[[list[float]], str]
 I = "nnx.initializers"  # noqa: E741
+BETWEEN = "between"  # of the runtime's nn/uniform.py
 
 
 def initializer(
@@ -36,7 +37,10 @@ def initializer(
     if any(low != -high for low, high in rows):
         return ""
     deviations = [high / math.sqrt(3) for high in numbers[1]]
-    return _scaled("uniform", deviations, shapes)
+    if scaled := _scaled("uniform", deviations, shapes):
+        return scaled
+    bound = express(numbers[1])
+    return bound and f"{BETWEEN}({bound})"
 
 
 def is_default(draws: Sequence[Draw | None], fans: Sequence[int]) -> bool:

@@ -27,7 +27,7 @@ from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import without_fast_paths
 from redco_new.pytorch.gate import Pair, compare, compiled_once, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
-from redco_new.pytorch.gate_examples import examples
+from redco_new.pytorch.gate_examples import examples, of_one_kind
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.leaves import LEAVES
@@ -182,6 +182,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     if computes_all(plain):
         classes.note(EVERY.format(name=reference.name))
     if classes.probes[0].traced.all_rows:
+        compare("--model", pair, of_one_kind(arrays), call, names)
         classes.note(ROWS.format(name=reference.name))
     if off := switched_off(reference.value, subject.arguments):
         classes.note(OFF.format(name=reference.name, keys=", ".join(off)))

@@ -12,7 +12,8 @@ from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
-from redco_new.pytorch.graph import access, is_list, own_path
+from redco_new.pytorch.graph import access, is_list
+from redco_new.pytorch.inline import own_path
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse

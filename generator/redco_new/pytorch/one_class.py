@@ -14,7 +14,9 @@ from redco_new.pytorch.body import Body
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.fields import of_fields
-from redco_new.pytorch.graph import is_leaf, own_path
+from redco_new.pytorch.graph import is_leaf
+from redco_new.pytorch.initializers import BETWEEN
+from redco_new.pytorch.inline import own_path
 from redco_new.pytorch.inputs import name_inputs, order_of_inputs
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import PAIRS
@@ -78,6 +80,8 @@ class OneClass:
         arguments = tuple(a for a in dict.fromkeys((*self.names, FIELD)) if _reads(text, a))
         name = type(self.part).__name__
         imports = body.imports.union(self.makers.imports, *(other.imports for other in others))
+        if f"{BETWEEN}(" in text:
+            imports |= {f"from redco_runtime.nn.uniform import {BETWEEN}"}
         order = self._input_order(body.names)
         inputs = tuple(body.names[i] for i in order)
         methods: Any = None

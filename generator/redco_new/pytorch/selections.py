@@ -18,24 +18,28 @@ READ, WRITE = Tensor.__getitem__, Tensor.__setitem__
 NONZERO, WHERE = (Tensor.nonzero, torch.nonzero), (torch.where,)
 ADD = (Tensor.index_add_, Tensor.index_add, torch.index_add)
 NUMBERS = (Tensor.item, Tensor.__int__, Tensor.__index__)
+ANY, IF = (Tensor.any, torch.any), Tensor.__bool__
 SAME = (Tensor.squeeze, Tensor.flatten, Tensor.to, Tensor.long, Tensor.detach)
 
 
 def compute_all_rows(call: Callable[[], Made]) -> Made | None:
     """Return what a call gives where a class computes all rows of those that masks select; None where they are read and not written where they are from."""
-    most: int | None = None
-    for _ in range(2):
-        try:
-            with Selections(most) as selections:
-                result = call()
-        except _Beyond as error:
-            most = error.size
-            continue
-        except (
-            Exception
-        ):  # whatever the class's own code raises: it does something else with what it selects
-            return None
-        return None if selections.unwritten else result
+    for rows_first in (False, True):
+        most: int | None = None
+        for _ in range(2):
+            try:
+                with Selections(most, rows_first) as selections:
+                    result = call()
+            except _Beyond as error:
+                most = error.size
+                continue
+            except (
+                Exception
+            ):  # whatever the class's own code raises: it does something else with what it selects
+                break
+            if selections.unwritten:
+                break
+            return result
     return None
 
 
@@ -51,18 +55,21 @@ class Selections(TorchFunctionMode):
     """What a class does with rows that are selected.
 
     most: places that are gone through, of each list; None for all
-    rows: places of all rows -> which of them are selected
+    rows_first: whether the rows of a mask of two dims are what it selects, and its columns of what choice
+    rows: places of all tokens -> the mask by which some are selected, and which of its dims is of choices
     places: a number among those that are not 0, all of which are gone through -> which it is
+    asked: whether a mask selects any
     unwritten: masks by which rows were read, and not written yet
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, most: int | None = None, rows_first: bool = False) -> None:
         super().__init__()
-        self.most = most
-        self.rows: dict[int, tuple[Tensor, Tensor]] = {}
+        self.most, self.rows_first = most, rows_first
+        self.rows: dict[int, tuple[Tensor, Tensor, int]] = {}
         self.places: dict[int, tuple[Tensor, int]] = {}
         self.lists: dict[int, Tensor] = {}
         self.unwritten: dict[int, Tensor] = {}
+        self.asked: dict[int, Tensor] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what a function gives."""
@@ -76,11 +83,17 @@ class Selections(TorchFunctionMode):
             return tuple(self._place(args[0][i], i) for i in range(len(args[0])))
         if func in NUMBERS and id(args[0]) in self.places:
             return self.places[id(args[0])][1]
+        if func in ANY and len(args) == 1 and _is_mask(args[0]):
+            result = func(*args, **kwargs)
+            self.asked[id(result)] = result
+            return result
+        if func is IF and id(args[0]) in self.asked:
+            return True  # what no row is of is written nowhere: the gate asks that too
         if func in ADD and id(args[2]) in self.rows:
             return self._add(func, *args)
         if func is READ:
             return self._read(*args)
-        if func is WRITE and _is_mask(args[1]) and _is_of_all(args[2], args[1]):
+        if func is WRITE and self._selects(args[1]) and _is_of_all(args[2], args[1]):
             return self._write(*args)
         result = func(*args, **kwargs)
         if func in SAME and id(args[0]) in self.places:
@@ -98,18 +111,27 @@ class Selections(TorchFunctionMode):
         return x
 
     def _select(self, mask: Tensor) -> tuple[Tensor, ...]:
-        """Return the places of all columns, and where a column has what is selected: of experts, a token chooses each once."""
-        mask = mask != 0
-        every = torch.arange(mask.shape[-1], device=mask.device)
-        chosen = mask if mask.ndim == 1 else mask.any(0)
-        self.rows[id(every)] = every, chosen
+        """Return the places of all tokens, and where a token has what is selected: of experts, it chooses each once."""
+        mask = mask if mask.dtype == torch.bool else mask != 0
+        choices = 1 if self.rows_first else 0  # the other dim is of tokens
+        tokens = mask.shape[0] if mask.ndim == 1 else mask.shape[1 - choices]
+        every = torch.arange(tokens, device=mask.device)
+        self.rows[id(every)] = every, mask, choices
         self.unwritten[id(every)] = every
-        return (every,) if mask.ndim == 1 else (mask.to(torch.int32).argmax(0), every)
+        if mask.ndim == 1:
+            return (every,)
+        choice = mask.to(torch.int32).argmax(choices)
+        return (every, choice) if self.rows_first else (choice, every)
+
+    def _chosen(self, places: Tensor) -> Tensor:
+        """Return which of all tokens are selected."""
+        _, mask, choices = self.rows[id(places)]
+        return mask if mask.ndim == 1 else mask.any(choices)
 
     def _add(self, func: Any, x: Tensor, dim: int, places: Tensor, rows: Tensor) -> Tensor:
         """Return x to which those rows are added that are selected."""
         self.unwritten.pop(id(places), None)
-        chosen = self.rows[id(places)][1]
+        chosen = self._chosen(places)
         shape = [len(chosen) if i == dim % x.ndim else 1 for i in range(x.ndim)]
         more = torch.where(
             chosen.view(shape), rows, torch.zeros((), dtype=rows.dtype, device=rows.device)
@@ -122,23 +144,33 @@ class Selections(TorchFunctionMode):
             return self._place(x, self.places[id(x)][1])
         if _is_mask(index):
             self.unwritten[id(index)] = index
-            return x.reshape(index.numel(), *x.shape[index.ndim :])
+            if index.ndim == 1:
+                return x.clone()  # it may be added to, and written back
+            return x.reshape(index.numel(), *x.shape[index.ndim :]).clone()
         several = isinstance(index, tuple)
+        if several and index and _is_mask(index[0]):
+            rows = self._read(x, index[0])
+            return READ(rows, (slice(None), *index[1:]))
         entries = [
             self.places[id(i)][1] if isinstance(i, Tensor) and id(i) in self.places else i
             for i in (index if several else (index,))
         ]
         if not several and id(index) in self.rows and x.shape[0] == len(index):
-            return x
+            return x.clone()
         if type(entries[0]) is int and entries[0] >= x.shape[0]:
             raise _Beyond(x.shape[0])
         return READ(x, tuple(entries) if several else entries[0])
 
-    def _write(self, x: Tensor, mask: Tensor, rows: Tensor) -> None:
-        """Write those rows to x that are selected."""
-        self.unwritten.pop(id(mask), None)
-        wide = mask.view(*mask.shape, *[1] * (x.ndim - mask.ndim))
-        x.copy_(torch.where(wide, rows.reshape(x.shape).to(x.dtype), x))
+    def _selects(self, index: Any) -> bool:
+        return _is_mask(index) or id(index) in self.rows
+
+    def _write(self, x: Tensor, index: Tensor, rows: Tensor) -> None:
+        """Write those rows to x that are selected. index: a mask, or the places of all rows"""
+        self.unwritten.pop(id(index), None)
+        mask = index if _is_mask(index) else self._chosen(index)
+        wide = mask[(..., *[None] * (x.ndim - mask.ndim))]
+        rows = rows if rows.shape == x.shape else rows.reshape(x.shape)
+        x.copy_(torch.where(wide, rows.to(x.dtype), x))
 
 
 def _is_mask(index: Any) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from torch import fx, nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from redco_new.pytorch.graph import is_leaf, own_path
+from redco_new.pytorch.graph import is_leaf
+from redco_new.pytorch.inline import own_path
 from redco_new.pytorch.merge import structure
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from redco_new.models.program import Program
 from redco_new.update.user_model import ProjectPackage
 
@@ -40,13 +42,20 @@ def _stored_paths(package: ProjectPackage) -> tuple[set[str], set[str]]:
     """
     config, pipeline = package.full_config, package.pipeline
     of_head = getattr(pipeline, "head_weights", lambda config, weights: weights)
-    tensors = of_head(config, package.weights).tensors
+    weights = of_head(config, package.weights)
+    apart = getattr(package.weights, "APART", {})
+
+    def paths(sizes: Any) -> set[str]:
+        """Return the paths as the model has them: what is stored as several is one there."""
+        wholes = ((path, path.rpartition("/")[0]) for path in weights.tensors(sizes))
+        return {whole if whole in apart else path for path, whole in wholes}
+
     if not hasattr(pipeline, "starts"):
-        return {*tensors(config.model)}, set()
+        return paths(config.model), set()
     models = pipeline.starts(config, None)
     copies = {name for name, start in models.items() if isinstance(start, str)}
     sizes = {name: start[1] for name, start in models.items() if name not in copies}
-    return {f"{name}/{path}" for name, x in sizes.items() for path in tensors(x)}, copies
+    return {f"{name}/{path}" for name, x in sizes.items() for path in paths(x)}, copies
 
 
 def _without_adapter(paths: set[str]) -> set[str]:

@@ -1,0 +1,33 @@
+"""Classes as repositories of papers have them are printed, and read as they are there."""
+
+from pathlib import Path
+
+from redco_new.own.call import Call
+from redco_new.own.find import find_reference
+from redco_new.request.own_class import Input
+
+
+def printed(name, arguments=None, **inputs):
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", f"nets_wild.py:{name}", Path(__file__).parent)
+    return print_class(reference, "--config", arguments or {}, Call(inputs))
+
+
+def test_a_codebook_what_is_changed_in_place_and_keys_in_another_order():
+    made = printed("VQVAE", x=Input((3, 8, 8)))
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+    assert "embedding_init=between(1.0 / rows)" in made.source and "broadcast" not in made.source
+    assert "quantized - jax.lax.stop_gradient(x)" in made.source
+    assert "return relu + self.block.layers[2](block)" in made.source
+    assert "loss, quantized = self.codebook(" in made.source
+    assert 'return {"recon": self.decoder(quantized), "loss": loss}' in made.source
+
+
+def test_arguments_of_a_new_of_its_own_a_row_of_padding_and_names():
+    made = printed("Padded", ids=Input((12,), "int32"))
+    assert "def __init__(self, features, out, dtype, *, rngs" in made.source
+    assert "embedding_init=nnx.initializers.normal(1.0)" in made.source  # of all other rows
+    assert "halves = jnp.split(self.gate(x), 2, axis=-1)" in made.source
+    assert "y = halves[0] * halves[1] + halves[1]" in made.source
+    assert "jax.nn.silu(self.gate(y))" in made.source

@@ -87,3 +87,45 @@ class Padded(nn.Module):
         y = halves[0] * halves[1] + halves[1]
         z = self.silu(self.gate(y)).mean(-1, keepdim=True) * self.up(y)
         return self.fc(z)
+
+
+class Attends(nn.Module):
+    """Reads a context."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.to_q, self.to_k = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x, context):
+        scores = self.to_q(x) @ self.to_k(context).transpose(1, 2)
+        return scores.softmax(-1) @ context
+
+
+class Crossed(nn.Module):
+    """Has a list of lists of parts, within a part that is given numbers."""
+
+    def __init__(self, width, depth, inner):
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for _ in range(depth):
+            self.layers.append(
+                nn.ModuleList([Attends(width), nn.LayerNorm(width), Made(width, width)])
+            )
+
+    def forward(self, x, context):
+        for attend, norm, feed in self.layers:
+            x = norm(attend(x, context)) + x
+            x = feed(x) + x
+        return x
+
+
+class Perceiver(nn.Module):
+    def __init__(self, width=16, depth=3, latents=5, classes=7):
+        super().__init__()
+        self.latents = nn.Parameter(torch.randn(latents, width))
+        self.crossed = Crossed(width, depth, 2 * width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, data):
+        latents = self.latents.expand(data.shape[0], -1, -1)
+        return self.head(self.crossed(latents, data).mean(1))

@@ -31,3 +31,15 @@ def test_arguments_of_a_new_of_its_own_a_row_of_padding_and_names():
     assert "halves = jnp.split(self.gate(x), 2, axis=-1)" in made.source
     assert "y = halves[0] * halves[1] + halves[1]" in made.source
     assert "jax.nn.silu(self.gate(y))" in made.source
+
+
+def test_a_list_of_lists_is_a_list_of_layers_whose_number_is_a_field_whatever_its_part_is_given():
+    made = printed("Perceiver", data=Input((12, 16)))
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+    assert [f.name for f in made.fields if f.name in ("depth", "remat")] == ["depth", "remat"]
+    assert "def __init__(self, config: PerceiverConfig, width, dtype, *, rngs" in made.source
+    assert "nnx.split_rngs(splits=config.depth)" in made.source
+    assert "@over_layers(self.config.remat)" in made.source
+    assert "x = self.norm(self.attend(x, data)) + x" in made.source
+    stored = made.parameters["crossed/layers/attend/to_q/kernel"]
+    assert stored.name == "crossed.layers.{}.0.to_q.weight"

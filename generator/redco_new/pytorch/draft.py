@@ -26,6 +26,7 @@ from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
 from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
+from redco_new.pytorch.nested import rows_as_layers
 from redco_new.pytorch.periods import FEW, Order, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Made, Printed, Probe
@@ -252,7 +253,7 @@ def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
         drawn = construct(lambda: way.make(setting.arguments)).draws
         instance = replace(instance, draws={name: drawn[name] for name in instance.draws})
     traced = trace(instance.module, setting.arrays(way.call, dtype))
-    return say_windows(*in_periods(*part_again(instance, traced)))
+    return say_windows(*in_periods(*rows_as_layers(*part_again(instance, traced))))
 
 
 def _probe(

@@ -16,6 +16,7 @@ from redco_new.pytorch.merge import Node, walk
 
 COMPUTE = torch.bfloat16  # what a class is traced in
 FIELD = "dtype"  # of the config
+CONFIG = "config"  # what each class that reads it calls the one config of model.py
 # Rules that say themselves of which dtype their result is.
 SAID = frozenset(
     "zeros ones empty new_zeros new_ones new_empty full new_full arange scalar_tensor _to_copy to type_as mean sum copy"

@@ -26,6 +26,7 @@ from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.inline import inline_functions, own_path
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
+from redco_new.pytorch.rows import Row, attribute
 from redco_new.pytorch.results import number_results
 from redco_new.pytorch.scans import roll_scans
 from redco_new.pytorch.stops import say_stops
@@ -149,6 +150,8 @@ def access(whole: nn.Module, path: str) -> str:
             text += f"[{name}]"
         elif isinstance(part, nn.ModuleDict) and is_list(part):
             text += f"[{name!r}]"
+        elif isinstance(part, Row):
+            text += f".{attribute(part, name)}"
         else:
             text += f".{name}" if not name.isdigit() else f".layers[{name}]"
         part = part.get_submodule(name)

@@ -9,7 +9,7 @@ from torch import fx, nn
 
 from redco_new.pytorch.body import Body
 from redco_new.pytorch.buffers import tensors_of
-from redco_new.pytorch.dtypes import COMPUTE, FIELD
+from redco_new.pytorch.dtypes import COMPUTE, CONFIG, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import access, is_list
@@ -18,6 +18,7 @@ from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
+from redco_new.pytorch.rows import attribute
 from redco_new.pytorch.setting import members
 from redco_new.pytorch.starts import Starts
 from redco_new.pytorch.ties import is_tied, tied_names
@@ -87,7 +88,7 @@ class Makers(Starts):
                 lines += (
                     self._stack(name)
                     if name in self.stacked
-                    else [f"self.{name} = {self._maker(name)}"]
+                    else [f"self.{attribute(part, name)} = {self._maker(name)}"]
                 )
         return lines
 
@@ -104,7 +105,7 @@ class Makers(Starts):
         count = len(self._own.part.get_submodule(name)._modules)
         lists = {f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows}
         texts = {self._classes.lengths.get(path) for path in lists}
-        text = texts.pop() if len(texts) == 1 and "config" in self._own.names else None
+        text = texts.pop() if len(texts) == 1 else None
         return str(text or count), self._maker(f"{name}.0")
 
     def _reference(self) -> Reference:
@@ -196,10 +197,8 @@ class Makers(Starts):
             self.imports.add(line)
         flags = leaf.flags(layers[0])
         arguments = []
-        for position, (name, attribute) in enumerate(leaf.arguments.items()):
-            values = [
-                attribute(x) if callable(attribute) else getattr(x, attribute) for x in layers
-            ]
+        for position, (name, theirs) in enumerate(leaf.arguments.items()):
+            values = [theirs(x) if callable(theirs) else getattr(x, theirs) for x in layers]
             if name in flags or is_usual(name, values):
                 continue
             text = self.expression(path, name, values)
@@ -216,10 +215,14 @@ class Makers(Starts):
             if name == FIELD:
                 texts.append(f"dtype={self._own.dtype}")
                 continue
-            values = [
-                p.instance.arguments[f"{own_path(own)}.{path}".strip(".")][name]
+            rows = [
+                p.instance.arguments[f"{own_path(own)}.{path}".strip(".")]
                 for p, own in self._own.rows
             ]
+            if name == CONFIG and name not in rows[0]:  # its author has no such argument
+                texts.append(name)
+                continue
+            values = [row[name] for row in rows]
             text = self._object(name, values) or self.expression(path, name, values)
             by_us = isinstance(values[0], Window)  # by us: its author has no such argument
             texts.append(f"{name}={text if any(values) else None}" if by_us else text)
@@ -230,7 +233,7 @@ class Makers(Starts):
         if isinstance(values[0], int | float | str | tuple | list) or values[0] is None:
             return ""
         if not self._own.path:
-            return "config"
+            return CONFIG
         arguments = self._own.rows[0][0].instance.arguments[own_path(self._own.path)]
         for key, value in arguments.items():
             if value is values[0]:

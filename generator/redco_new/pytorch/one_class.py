@@ -11,7 +11,7 @@ from typing import Any
 from torch import fx
 
 from redco_new.pytorch.body import Body
-from redco_new.pytorch.dtypes import FIELD
+from redco_new.pytorch.dtypes import CONFIG, FIELD
 from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.fields import of_fields
 from redco_new.pytorch.graph import is_leaf
@@ -28,6 +28,7 @@ from redco_new.pytorch.names import output_names
 from redco_new.pytorch.outputs import nest
 from redco_new.pytorch.pairs import split_at_encoder
 from redco_new.pytorch.periods import Period
+from redco_new.pytorch.rows import Row
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.refusal import OTHERWISE, NoHidden, refuse
 from redco_new.pytorch.scope import Reference
@@ -48,7 +49,7 @@ class OneClass:
         ]
         self.init_atoms = self._init_atoms()
         self.steps: list[Atom] = []  # numbers that the author keeps, of those
-        self.dtype = "config.dtype" if "config" in self.names else FIELD
+        self.dtype = "config.dtype" if CONFIG in self.names else FIELD
         self.drops: dict[str, str] = {}  # attribute -> Python that makes a Dropout
         self.makers = Makers(classes, self)
 
@@ -77,7 +78,10 @@ class OneClass:
         others = [body for body in (logits, encode) if body]
         init = self._init([*call, *(line for body in others for line in body.lines())])
         text = "\n".join(init)
-        arguments = tuple(a for a in dict.fromkeys((*self.names, FIELD)) if _reads(text, a))
+        every = dict.fromkeys(
+            (*self.names, FIELD) if CONFIG in self.names else (CONFIG, *self.names, FIELD)
+        )
+        arguments = tuple(a for a in every if _reads(text, a))
         name = type(self.part).__name__
         imports = body.imports.union(self.makers.imports, *(other.imports for other in others))
         if f"{BETWEEN}(" in text:
@@ -103,7 +107,7 @@ class OneClass:
 
     def _docstring(self) -> str:
         """Return where the class of PyTorch is."""
-        if isinstance(self.part, Period):
+        if isinstance(self.part, Period | Row):
             return str(type(self.part).__doc__)
         try:
             first = inspect.getsourcelines(type(self.part))[1]
@@ -115,7 +119,7 @@ class OneClass:
     def names(self) -> list[str]:
         """The arguments of __init__ of the PyTorch class."""
         if not self.path:
-            return ["config"]
+            return [CONFIG]
         return list(self.classes.probes[0].instance.arguments.get(own_path(self.path), {}))
 
     def _init_atoms(self) -> list[Atom]:
@@ -229,10 +233,8 @@ class OneClass:
         self.classes.stacked |= {
             f"{own_path(path)}.{target}".removeprefix(".") for path in self.paths
         }
-        has_config = "config" in self.names
-        self.classes.remat |= has_config
-        saved = "self.config.remat" if has_config else '"everything_saveable"'
-        return saved + stays_in_loop(paths[0], self.classes.graphs)
+        self.classes.remat = True
+        return "self.config.remat" + stays_in_loop(paths[0], self.classes.graphs)
 
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout, which __init__ makes."""
@@ -265,9 +267,9 @@ class OneClass:
         read = set(attributes_in(call))
         parts = {*self.part._modules, *self.part._parameters, *self.part._buffers}
         lines = []
-        if "config" in read:
+        if CONFIG in read:
             lines.append("self.config = config")
-            read.discard("config")
+            read.discard(CONFIG)
         if FIELD in read:
             lines.append(f"self.dtype = {self.dtype}")
             read.discard(FIELD)

@@ -14,6 +14,7 @@ from redco_new.pytorch.experts import by_checkpoint_names, checkpoint_names, is_
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.periods import Order, order_of
 from redco_new.pytorch.printed import Stored
+from redco_new.pytorch.rows import part_names
 
 
 def find_stored(
@@ -97,6 +98,8 @@ def model_path(
             names[-1:] = own
         elif isinstance(part, nn.Sequential):
             names += ["layers", str([*part._modules].index(name))]  # whatever it is called
+        elif so_far.rpartition(".")[0] in stacked and type(part) is nn.ModuleList:
+            names.append(part_names(module, so_far.rpartition(".")[0])[int(name)])
         elif so_far not in stacked:
             names.append(name)
         part, so_far = part.get_submodule(name), f"{so_far}.{name}".removeprefix(".")

@@ -129,3 +129,37 @@ class Perceiver(nn.Module):
     def forward(self, data):
         latents = self.latents.expand(data.shape[0], -1, -1)
         return self.head(self.crossed(latents, data).mean(1))
+
+
+class Waves(nn.Module):
+    """Keeps tensors in functions, as NeRF's encodings do."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.waves = [lambda x, f=f: torch.sin(x * f) for f in 2.0 ** torch.linspace(0.0, 3, 4)]
+        self.fc = nn.Linear(12, width)
+
+    def forward(self, x):
+        return self.fc(torch.cat([wave(x) for wave in self.waves], -1))
+
+
+class Bags(nn.Module):
+    """Sums rows of tables of few words."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.bags = nn.ModuleList(nn.EmbeddingBag(n, width, mode="sum") for n in (20, 30))
+
+    def forward(self, ids):
+        return self.bags[0](ids) * self.bags[1](ids)
+
+
+class Table(nn.Module):
+    """Is made of a dict."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        self.fc = nn.Linear(cfg["width"], cfg["classes"])
+
+    def forward(self, x):
+        return self.fc(x)

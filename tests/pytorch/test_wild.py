@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import find_reference
 from redco_new.request.own_class import Input
@@ -43,3 +46,14 @@ def test_a_list_of_lists_is_a_list_of_layers_whose_number_is_a_field_whatever_it
     assert "x = self.norm(self.attend(x, data)) + x" in made.source
     stored = made.parameters["crossed/layers/attend/to_q/kernel"]
     assert stored.name == "crossed.layers.{}.0.to_q.weight"
+
+
+def test_a_tensor_that_is_no_buffer_is_refused_and_bags_are_read_by_ids_that_they_have():
+    with pytest.raises(RedcoError, match=r"nets_wild.py:\d+: it reads a tensor that is no buffer"):
+        printed("Waves", x=Input((3,)))
+    assert printed("Bags", ids=Input((6,), "int32")).gate.gradients < 1e-5
+
+
+def test_a_key_that_a_table_of_model_lacks_is_to_be_given_there():
+    with pytest.raises(RedcoError, match=r"KeyError: 'classes'; give it in \[model\]"):
+        printed("Table", {"cfg": {"width": 16}}, x=Input((16,)))

@@ -26,7 +26,8 @@ def saved_sizes(
     sizes = defaultdict[str, int](int, named)
     for name, size in _named_products(plan.jaxpr):
         sizes[name] += size
-    return {name: f"{size / rows / 1e6:.1f}" for name, size in sizes.items()}
+    megabytes = {name: size / rows / 1e6 for name, size in sizes.items()}
+    return {name: f"{x:.1f}" if x > 0.1 else f"{x:.1g}" for name, x in megabytes.items()}
 
 
 def _named_products(jaxpr: Jaxpr, looped: bool = False) -> Iterator[tuple[str, int]]:

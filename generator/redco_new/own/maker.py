@@ -31,6 +31,10 @@ class Maker:
     takes_rngs: bool
 
 
+# A constructor reads nothing but what it is given.
+MISSING = "give it in [model], where what the constructor is called with is said"
+
+
 def read_maker(reference: Reference, where: str, arguments: Mapping[str, Any]) -> Maker:
     """Return how a module is made of what `reference` names.
 
@@ -71,19 +75,23 @@ def _class_of(name: str, make: Callable[[], Any]) -> type[linen.Module] | type[n
 
     modules: list[Any] = []
     with ignore_shardings():
-        call_user_code(name, lambda: nnx.eval_shape(lambda: modules.append(make())))
+        call_user_code(name, lambda: nnx.eval_shape(lambda: modules.append(make())), MISSING)
     if not isinstance(modules[0], linen.Module | nnx.Module):
         what = f"{name}() gives a {type(modules[0]).__name__}, which is no module of Flax"
         raise RedcoError("--model", what, "return one, of flax.nnx or flax.linen")
     return type(modules[0])
 
 
-def call_user_code(name: str, function: Callable[[], T]) -> T:
-    """Return function(), which runs the user's `name`. Raises RedcoError with the user's line."""
+def call_user_code(name: str, function: Callable[[], T], missing: str = "") -> T:
+    """Return function(), which runs the user's `name`. Raises RedcoError with the user's line.
+
+    missing: what to do where it reads a key that is not there
+    """
     try:
         return function()
     except RedcoError:
         raise
     except Exception as error:  # the user's own code may raise anything
         what = f"{name} cannot be traced: {error_message(error).rstrip('.')}"
-        raise RedcoError(error_location(error, name), what, error_advice(error)) from error
+        todo = missing if missing and isinstance(error, KeyError) else error_advice(error)
+        raise RedcoError(error_location(error, name), what, todo) from error

@@ -45,7 +45,7 @@ def decompose(exported: ExportedProgram) -> ExportedProgram:
 
 
 def place_views(program: ExportedProgram) -> None:
-    """Let an operation that PyTorch says no part of, as a view of what was written in place, be of the part that its array is of. The program is changed in place."""
+    """Put an operation of which PyTorch says no part, as a view of what was written in place, in the part of its array. The program is changed in place."""
     for node in program.graph.nodes:
         if node.op == "call_function" and not node.meta.get("nn_module_stack"):
             for key in ("nn_module_stack", "stack_trace"):

@@ -23,7 +23,7 @@ def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> di
     """
     rng = np.random.default_rng(0)
     normed = any(isinstance(part, _BatchNorm) for part in module.modules())
-    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
     sizes = [table.num_embeddings for table in tables]
     # PyTorch gives these rows no gradient, which no text that is learned reads.
     padding = [table.padding_idx for table in tables if table.padding_idx is not None]

@@ -38,6 +38,7 @@ NOTHING = {
     "alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy",
 }  # fmt: skip
 CASTS = {"_to_copy", "type_as"}
+BUFFER = "make that a buffer, by register_buffer, or numbers, by tolist()"
 CHECKS = {"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size"}
 
 
@@ -93,6 +94,9 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             constant = functional.constants.get(f"{path}.{node.target}".removeprefix("."))
             if isinstance(constant, torch.Tensor) and not constant.is_meta:
                 say_number(graph, node, constant)
+            if str(node.target).startswith("lifted_tensor") and node.users:
+                place = place_of(next(iter(node.users)).meta.get("stack_trace"))
+                raise refuse(place, "it reads a tensor that is no buffer, as of a list", BUFFER)
     for path in reversed(graphs):
         _place_calls(module, path, graphs, calls)
     for path, graph in graphs.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from typing import Any
+
 from torch import fx, nn
 
 from redco_new.pytorch.leaves import LEAVES
@@ -42,7 +44,7 @@ def _inline(node: fx.Node, graph: fx.Graph) -> list[fx.Node]:
     inputs, owner = graph.find_nodes(op="placeholder"), node.graph
     copies = dict(zip(inputs, node.args, strict=True))
     with owner.inserting_before(node):
-        result = owner.graph_copy(graph, copies)
+        result: Any = owner.graph_copy(graph, copies)
     steps = [x for x in graph.nodes if x.op == "call_function"]
     for inner in graph.nodes:
         if inner.op in ("get_attr", "call_module"):
@@ -50,7 +52,8 @@ def _inline(node: fx.Node, graph: fx.Graph) -> list[fx.Node]:
     if len(steps) == 1:  # it is of the statement that calls it
         copies[steps[0]].meta["stack_trace"] = node.meta.get("stack_trace")
     for user in [*node.users] if isinstance(result, tuple | list) else ():
-        user.replace_all_uses_with(result[user.args[1]])
+        item: Any = user.args[1]
+        user.replace_all_uses_with(result[item])
         owner.erase_node(user)
     if not isinstance(result, tuple | list):
         node.replace_all_uses_with(result)

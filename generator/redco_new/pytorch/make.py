@@ -17,7 +17,7 @@ from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
-from redco_new.own.maker import call_user_code
+from redco_new.own.maker import MISSING, call_user_code
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.depth import with_few_layers
@@ -75,7 +75,8 @@ def print_class(
     use_runtime()
     subject, causes = read_subject(reference, where, arguments, call, by_hub), list[RedcoError]()
     make = subject.make_plain
-    whole = call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
+    maker = partial(construct, lambda: make(subject.arguments))
+    whole = call_user_code(reference.name, maker, MISSING)
     _check_parameters(reference.name, whole.module)
     start, programs = time.process_time(), list[Any]()
     for way in subject.ways:

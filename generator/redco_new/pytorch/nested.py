@@ -7,7 +7,7 @@ same steps, one after the other, these become the program of a `Row`, which the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,12 +37,12 @@ def rows_as_layers(instance: Instance, traced: Traced) -> tuple[Instance, Traced
             continue
         kind = _row_class(type(traced.module.get_submodule(owner)), below, carried[1][0])
         kind.names = part_names(traced.module, path)
-        taken, gives = carried
-        for i, (steps, given) in enumerate(zip(rows, gives, strict=True)):
+        before, gives = carried
+        for i, (steps, after) in enumerate(zip(rows, gives, strict=True)):
             entry = kind()
             entry._modules = part._modules[str(i)]._modules
             part._modules[str(i)] = entry
-            graphs[f"{path}.{i}"], taken = _fold(steps, taken, given, f"{below}.{i}")
+            graphs[f"{path}.{i}"], before = _fold(steps, before, after, f"{below}.{i}")
             arguments[f"{path}.{i}"] = instance.arguments.get(owner, {})
     return replace(instance, arguments=arguments), replace(traced, graphs=graphs)
 
@@ -97,14 +97,18 @@ def _carried(rows: Sequence[Steps], below: str) -> tuple[fx.Node, Steps] | None:
     if len(first) != 1 or len({len(row) for row in rows}) != 1:
         return None
     takes = [*first, *gives[:-1]]
-    for i, (row, taken) in enumerate(zip(rows, takes, strict=True)):
-        known = dict(zip(row, rows[0], strict=True)) | {taken: takes[0]}
+    for i, (row, before) in enumerate(zip(rows, takes, strict=True)):
+        twins = dict(zip(row, rows[0], strict=True)) | {before: takes[0]}
         for node, other in zip(row, rows[0], strict=True):
-            mapped = fx.node.map_arg((node.args, node.kwargs), lambda x, k=known: k.get(x, x))
+            mapped = fx.node.map_arg((node.args, node.kwargs), _in(twins))
             targets = _target(node, f"{below}.{i}."), _target(other, f"{below}.0.")
             if mapped != (other.args, other.kwargs) or targets[0] != targets[1]:
                 return None
     return takes[0], gives
+
+
+def _in(twins: Mapping[fx.Node, fx.Node]) -> Callable[[fx.Node], fx.Node]:
+    return lambda x: twins.get(x, x)
 
 
 def _target(node: fx.Node, start: str) -> Any:
@@ -126,23 +130,23 @@ def _row_class(owner: type[nn.Module], below: str, result: fx.Node) -> type[Row]
     return type(f"{owner.__name__}{word}", (Row,), {"forward": forward, "__doc__": TEXT})
 
 
-def _fold(steps: Steps, taken: fx.Node, given: fx.Node, target: str) -> tuple[fx.Graph, fx.Node]:
+def _fold(steps: Steps, before: fx.Node, after: fx.Node, target: str) -> tuple[fx.Graph, fx.Node]:
     """Put one call in the place of the steps of an entry; return its program, and that call."""
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     read = dict.fromkeys(x for node in steps for x in node.all_input_nodes if x not in steps)
-    inputs = [taken, *(x for x in read if x is not taken)]
+    inputs = [before, *(x for x in read if x is not before)]
     for node in inputs:
         copies[node] = graph.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     for node in steps:
         copies[node] = graph.node_copy(node, copies.__getitem__)
         copies[node].target = _target(node, f"{target}.")
-    graph.output(copies[given])
+    graph.output(copies[after])
     owner = steps[-1].graph
     with owner.inserting_after(steps[-1]):
         whole = owner.call_module(target, tuple(inputs))
-    whole.meta = dict(given.meta)
-    given.replace_all_uses_with(whole, lambda user: user not in steps)
+    whole.meta = dict(after.meta)
+    after.replace_all_uses_with(whole, lambda user: user not in steps)
     for node in reversed(steps):
         owner.erase_node(node)
     return graph, whole

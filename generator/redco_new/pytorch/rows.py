@@ -41,12 +41,14 @@ def part_names(module: nn.Module, path: str) -> tuple[str, ...]:
         re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(x).__name__).lower() for x in entry.children()
     ]
     numbered = tuple(f"{x}_{i}" if classes.count(x) > 1 else x for i, x in enumerate(classes))
-    return _in_loop(type(module.get_submodule(above)), name, count) or numbered
+    owner: Any = type(module.get_submodule(above))
+    return _in_loop(owner, name, count) or numbered
 
 
 @cache
-def _in_loop(owner: type[nn.Module], name: str, count: int) -> tuple[str, ...]:
+def _in_loop(owner: Any, name: str, count: int) -> tuple[str, ...]:
     """Return the variables of a loop over a list in the source of a class; () where it has none."""
+
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
     except (OSError, TypeError, SyntaxError):

@@ -58,7 +58,7 @@ class Selections(TorchFunctionMode):
     rows_first: whether the rows of a mask of two dims are what it selects, and its columns of what choice
     rows: places of all tokens -> the mask by which some are selected, and which of its dims is of choices
     places: a number among those that are not 0, all of which are gone through -> which it is
-    asked: whether a mask selects any
+    questions: whether a mask selects any
     unwritten: masks by which rows were read, and not written yet
     """
 
@@ -69,7 +69,7 @@ class Selections(TorchFunctionMode):
         self.places: dict[int, tuple[Tensor, int]] = {}
         self.lists: dict[int, Tensor] = {}
         self.unwritten: dict[int, Tensor] = {}
-        self.asked: dict[int, Tensor] = {}
+        self.questions: dict[int, Tensor] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what a function gives."""
@@ -85,9 +85,9 @@ class Selections(TorchFunctionMode):
             return self.places[id(args[0])][1]
         if func in ANY and len(args) == 1 and _is_mask(args[0]):
             result = func(*args, **kwargs)
-            self.asked[id(result)] = result
+            self.questions[id(result)] = result
             return result
-        if func is IF and id(args[0]) in self.asked:
+        if func is IF and id(args[0]) in self.questions:
             return True  # what no row is of is written nowhere: the gate asks that too
         if func in ADD and id(args[2]) in self.rows:
             return self._add(func, *args)

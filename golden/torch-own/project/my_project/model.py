@@ -69,8 +69,7 @@ class Block(nnx.Module):
 
     def __call__(self, x):
         x = x + self.dropout(self.attn(self.ln_1(x)))
-        x_2 = self.dropout(self.down(jax.nn.gelu(self.up(self.ln_2(x)), approximate=False)))
-        return x + x_2
+        return x + self.dropout(self.down(jax.nn.gelu(self.up(self.ln_2(x)), approximate=False)))
 
 
 class Attention(nnx.Module):

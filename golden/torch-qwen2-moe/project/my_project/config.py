@@ -133,12 +133,12 @@ class Train:
 
 
 # `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
-# (MB a layer and example, over all devices): model/layers/mlp/experts/down_proj 0.0,
+# (MB a layer and example, over all devices): model/layers/mlp/experts/down_proj 0.03,
 # model/layers/mlp/experts/gate_proj 0.2, model/layers/mlp/experts/up_proj 0.2, model/layers/mlp/gate/weight
-# 0.0, model/layers/mlp/shared_expert/down_proj/kernel 0.0, model/layers/mlp/shared_expert/gate_proj/kernel
-# 0.0, model/layers/mlp/shared_expert/up_proj/kernel 0.0, model/layers/mlp/shared_expert_gate/kernel 0.0,
-# model/layers/self_attn/k_proj/kernel 0.0, model/layers/self_attn/o_proj/kernel 0.0,
-# model/layers/self_attn/q_proj/kernel 0.0, model/layers/self_attn/v_proj/kernel 0.0, attention 0.0, u_BSEF
+# 0.004, model/layers/mlp/shared_expert/down_proj/kernel 0.03, model/layers/mlp/shared_expert/gate_proj/kernel
+# 0.05, model/layers/mlp/shared_expert/up_proj/kernel 0.05, model/layers/mlp/shared_expert_gate/kernel 0.0005,
+# model/layers/self_attn/k_proj/kernel 0.02, model/layers/self_attn/o_proj/kernel 0.03,
+# model/layers/self_attn/q_proj/kernel 0.03, model/layers/self_attn/v_proj/kernel 0.02, attention 0.03, u_BSEF
 # 0.4.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
 # training says which; names, such as model/layers/mlp/experts/down_proj,model/layers/mlp/experts/gate_proj, save those alone;

@@ -233,8 +233,7 @@ class Qwen2MoeMLP(nnx.Module):
         )
 
     def __call__(self, x):
-        down_proj = self.gate_proj(x)
-        return self.down_proj(jax.nn.silu(down_proj) * self.up_proj(x))
+        return self.down_proj(jax.nn.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Qwen2MoeAttention(nnx.Module):

@@ -22,14 +22,14 @@ from redco_runtime.data.text.encoder import id_dtype, make_encoder
 from redco_runtime.data.text.text_examples import text_examples
 from redco_runtime.data.text.rows import open_rows
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.texts import TextMaker
-from redco_runtime.data.text.tokens import Contents
+from redco_runtime.data.text.text_examples import TextMaker
+from redco_runtime.data.text.documents import Contents
 from redco_runtime.data.tokenizer import load_tokenizer
 
 SMALL = """
 import os
 from redco_runtime.data.prepare import formats, shard
-from redco_runtime.data.text.texts import TextMaker
+from redco_runtime.data.text.text_examples import TextMaker
 formats.RANGE, TextMaker.shard = 500, 1000
 tokenize = shard._tokenize
 def logged(job, maker):

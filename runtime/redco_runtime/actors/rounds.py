@@ -14,7 +14,7 @@ from ..base.progress import PROGRESS
 from ..base.state import TrainState
 from ..data.batches import batch_indices, to_global
 from ..data.collating import collate_examples
-from ..run.check_pipeline import check_hooks
+from ..run.check_settings import check_hooks
 from ..run.record import Run
 from .history import History
 from .rollouts import Actor, Row, roll_out

@@ -9,6 +9,8 @@ from tqdm import tqdm
 
 EVERY = 30.0  # seconds between two lines
 MOVES = 1.0  # seconds between two moves of a bar
+LINE = "{desc}: {percentage:.0f}% of {total_fmt}{unit}, {elapsed}, {remaining} left"
+ENDLESS = "{desc}: {elapsed} so far"  # of what nobody knows the end of
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
@@ -21,17 +23,15 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     def __init__(
         self, what: str, total: int = 0, unit: str = "", done: int = 0, shown: bool = True
     ) -> None:
-        self._what, self._total, self._unit = what, total, unit
+        self._what, self._total, self._shown = what, total or None, shown
         self._before = self._done = done
-        self._since = time.monotonic()
+        self._about = {"unit": unit if unit == "B" else f" {unit}", "unit_scale": True}
         self._over = threading.Event()
-        self._shown, self._terminal = shown, sys.stderr.isatty()
+        self._thread = threading.Thread(target=self._show, name="progress bar", daemon=True)
 
     def __enter__(self) -> "ProgressBar":
         if self._shown:
-            thread = threading.Thread(target=self._show, name="progress bar", daemon=True)
-            thread.start()
-            self._thread = thread
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -44,28 +44,18 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         self._done += count
 
     def _show(self) -> None:
-        if not self._terminal:
+        about = {"total": self._total, "initial": self._before, **self._about}
+        if not sys.stderr.isatty():
+            about |= {"prefix": self._what, "bar_format": LINE if self._total else ENDLESS}
+            since = time.monotonic()
             while not self._over.wait(EVERY):
-                print(self.line(), file=sys.stderr)
+                elapsed = time.monotonic() - since
+                line = tqdm.format_meter(self._done, elapsed=elapsed, **about)
+                print(line, file=sys.stderr)
             return
-        settings = {"unit": self._unit or "it", "unit_scale": True, "dynamic_ncols": True}
-        if not self._total:
-            settings["bar_format"] = "{desc} {elapsed}"
-        with tqdm(None, self._what, self._total or None, initial=self._before, **settings) as bar:
+        about |= {} if self._total else {"bar_format": "{desc} {elapsed}"}
+        with tqdm(desc=self._what, dynamic_ncols=True, **about) as bar:
             while not self._over.wait(MOVES):
                 bar.update(self._done - bar.n)
                 bar.refresh()
             bar.update(self._done - bar.n)
-
-    def line(self) -> str:
-        """Return how far it is, in a line."""
-        seconds = time.monotonic() - self._since
-        if not self._total:
-            return f"{self._what}: {tqdm.format_interval(seconds)} so far"
-        here, size = self._done - self._before, tqdm.format_sizeof
-        left = (self._total - self._done) * seconds / here if here else 0
-        ends = f", {tqdm.format_interval(left)} left" if left else ""
-        return (
-            f"{self._what}: {self._done / self._total:.0%} of {size(self._total)}"
-            f"{'' if self._unit == 'B' else ' '}{self._unit}, {tqdm.format_interval(seconds)}{ends}"
-        )

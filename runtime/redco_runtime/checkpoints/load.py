@@ -22,7 +22,7 @@ from ..base.tensors import Shape, Tensor, stored_there, wholes
 from ..layout.specs import shard_bytes
 from .checkpoint import Checkpoints
 from .checksums import CHECKSUMS
-from .shared_reads import move, to_read
+from .tensors import move, to_read
 
 Shapes = Mapping[str, jax.ShapeDtypeStruct]  # by path
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor

@@ -15,8 +15,7 @@ from ..base.features import feature
 from ..base.output import print_once
 from ..base.paths import written_here
 from ..base.state import TrainState
-from ..data.example_streams import check_held_out
-from ..data.subset import Spread
+from ..data.example_streams import Spread, check_held_out
 from ..monitor.metrics import Metrics
 from ..run.record import Run
 from .inference import Inference

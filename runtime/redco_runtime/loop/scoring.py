@@ -19,7 +19,7 @@ from ..base.paths import any_path, check_paths, local_path
 from ..base.state import ModelState
 from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples
-from ..data.subset import Spread
+from ..data.example_streams import Spread
 from ..run.record import Run
 from .command import positive
 from .inference import Inference

@@ -24,8 +24,7 @@ from ..layout.mesh import count_parts
 from ..layout.specs import size_on_device
 from ..monitor.events import EVENTS
 from ..monitor.loggers import check_loggers
-from ..run.check_pipeline import check_hooks
-from ..run.check_settings import check_section
+from ..run.check_settings import check_hooks, check_section
 from ..run.history import record_start
 from ..run.lock import hold
 from ..run.record import Run

@@ -16,7 +16,7 @@ from ..base.json_lines import append_line, cut_lines, read_lines
 from ..base.output import print_once
 from ..base.paths import path_of
 from ..base.state import ModelState, TrainState, flatten
-from ..data.subset import Spread
+from ..data.example_streams import Spread
 from ..monitor.metrics import Metrics
 from ..run.record import Run
 from ..step.stack import Adapters

@@ -20,16 +20,15 @@ FILE = "generation_config.json"  # of a checkpoint, and of the work folder of a 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: the constant of pipeline.py, its type, what it may be, and when a file's is taken.
-
-    drawing: it says which of the likely tokens are drawn, as predict.py alone takes from a file.
-    """
+    """One setting: the constant of pipeline.py, its type, and what it may be."""
 
     constant: str
     kind: type
     fits: Callable[[Any], bool]
     what: str
-    drawing: bool = False
+    drawing: bool = (
+        False  # which of the likely tokens are drawn: predict.py alone takes it of a file
+    )
 
 
 # By the names of transformers, of which those of predict.py's flags are made.

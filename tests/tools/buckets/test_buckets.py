@@ -24,7 +24,7 @@ from redco_runtime.data.prepare import build, formats, shared_shards
 from redco_runtime.data.text.documents import Shape
 from redco_runtime.data.text.encoder import make_encoder
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.texts import TextMaker
+from redco_runtime.data.text.text_examples import TextMaker
 from redco_runtime.data.tokenizer import load_tokenizer
 from redco_runtime.run import lock
 

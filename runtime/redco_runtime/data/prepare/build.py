@@ -18,11 +18,10 @@ from ...base.errors import UserError, writing
 from ...base.features import feature
 from ...base.paths import is_bucket, path_of
 from ...base.progress_bar import ProgressBar
-from ..text.documents import Maker, Part, Shape
+from ..text.documents import Contents, Maker, Part, Shape, index_of
 from ..text.request import Reader
 from ..text.rows import count_bad, folder_of
 from ..text.sources import Source, check_bad, check_ids
-from ..text.tokens import Contents, index_of
 from .formats import parts_of
 from .shard import Job, make_shard, read_contents
 

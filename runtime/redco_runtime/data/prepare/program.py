@@ -13,8 +13,7 @@ from ...base.features import feature
 from ..text.documents import Maker, Text
 from ..text.sources import Source
 from .build import Answers, build
-from .formats import format_of, parse_rows, parts_of
-from .reading import read_text
+from .formats import format_of, parse_rows, parts_of, read_text
 from .shard import Job, make_shard
 
 

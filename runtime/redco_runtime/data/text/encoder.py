@@ -12,21 +12,16 @@ PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose":
 
 @dataclass(frozen=True)
 class Encoder:
-    """What makes the ids of texts.
+    """What makes the ids of texts."""
 
-    begin, end: ids that a document begins and ends with: what the tokenizer adds, or its end of text.
-    dtype: of the ids in a file.
-    offset: the id of the byte 0, where tokens are bytes; else None.
-    backend: JSON of the package tokenizers; the vocabulary of a tokenizer that is code in Python.
-    python: the latter, which other processes may not have; else None.
-    """
-
-    begin: list[int]
-    end: list[int]
-    dtype: str
-    offset: int | None = None
-    backend: str = ""
-    python: Any = None
+    begin: list[int]  # ids before those of a document: what the tokenizer adds
+    end: list[int]  # and behind: the same, or its end of text
+    dtype: str  # of the ids in a file
+    offset: int | None = None  # the id of the byte 0, where tokens are bytes
+    backend: str = (
+        ""  # JSON of the package tokenizers; the vocabulary of one that is code in Python
+    )
+    python: Any = None  # the latter, which other processes may not have
 
     def __call__(self, texts: list[str]) -> list[np.ndarray]:
         """Return the ids of each text, without `begin` and `end`."""

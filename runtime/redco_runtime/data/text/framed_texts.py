@@ -7,8 +7,7 @@ from .encoder import make_encoder
 from .examples import read_examples
 from .framed import check_room
 from .mixture import Mixture
-from .text_examples import cut_texts
-from .texts import TextMaker
+from .text_examples import TextMaker, cut_texts
 
 
 def packed_texts(

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..example_streams import check_share
-from .documents import Maker, Shape, Tokens
+from .documents import Contents, Maker, Shape, Tokens, index_of, write_documents
 from .mixture import Mixture
 from .packing import lay_out
 from .rows import Rows, Shard
-from .tokens import Contents, index_of, write_documents
 
 
 def pack_examples(

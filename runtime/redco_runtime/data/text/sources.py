@@ -35,18 +35,12 @@ def one_a_row(settings: Any, length: int) -> Any:
 
 @dataclass(frozen=True)
 class Source:
-    """An argument of --data.
+    """An argument of --data."""
 
-    flag: the one that names it, for messages.
-    name: as it was written, without its weight.
-    files: their paths, sorted; of a data set, its name alone.
-    weight: its share of the rows, relative to the others; None: as many as it has.
-    """
-
-    flag: str
-    name: str
-    files: tuple[str, ...]
-    weight: float | None
+    flag: str  # the one that names it, for messages
+    name: str  # as it was written, without its weight
+    files: tuple[str, ...]  # their paths, sorted; of a data set, its name alone
+    weight: float | None  # its share of the rows, relative to the others; None: as many as it has
 
     def digest(self, folder: Path, verify: bool = False) -> str:
         """Return a digest of its files: of their sizes, their times and samples, or, to `verify`, of all their bytes.

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,14 +74,8 @@ def any_path(text: str, schemes: Iterable[str] = BUCKETS) -> Any:
     return path
 
 
-def local_path(text: str) -> Any:
-    """Parse the path of a file or folder of this machine or of a file system that it mounts."""
-    return any_path(text, ())
-
-
-def work_folder(text: str) -> Any:
-    """Parse the path of a folder that has checkpoints."""
-    return any_path(text, STORES)
+local_path = partial(any_path, schemes=())  # of this machine, or of a file system that it mounts
+work_folder = partial(any_path, schemes=STORES)  # of a folder that has checkpoints
 
 
 def check_paths(flag: str, names: str | Iterable[str] | None, parse: Any = local_path) -> None:

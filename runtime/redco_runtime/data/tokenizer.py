@@ -32,7 +32,8 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
 
         return ByT5Tokenizer(**settings)
     todo = "give --tokenizer FOLDER_OR_ID of one that fits the model, or --tokenizer bytes"
-    if not may_be_one(name):
+    path = name.startswith(("/", ".", "~")) or name.count("/") > 1  # and no id of the hub
+    if path and not Path(name).is_dir():
         raise UserError(f"--tokenizer: {name}: there is no such folder: {todo}")
     if lacks_tokenizer(name):
         raise UserError(f"--tokenizer: {name} has no tokenizer: {todo}")
@@ -42,12 +43,6 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
     except Exception as error:  # of any kind: its readers are written in several languages
         reason = offline or (str(error).strip() or repr(error)).splitlines()[0]
         raise UserError(f"--tokenizer: {name} cannot be read: {reason}; {todo}") from None
-
-
-def may_be_one(name: str) -> bool:
-    """Return whether a name is that of a folder that is there, or may be an id of the hub: owner/name."""
-    path = name.startswith(("/", ".", "~")) or name.count("/") > 1
-    return not path or Path(name).is_dir()
 
 
 def lacks_tokenizer(name: str) -> bool:

@@ -44,7 +44,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     if steps.classes:
         steps.classes.check_names(run)
     if jax.process_index() == 0:
-        hold(run.workdir, _leave)
+        # Where it is lost to another run, this process ends.
+        hold(run.workdir, lambda lost: lifeline.end(f"error: {lost}", UserError.code))
     PROGRESS.at("a wait for the work folder of all")  # which may have to be waited for
     check_shared(run.workdir)
     if jax.process_count() > 1:
@@ -67,11 +68,6 @@ def _open_log(run: Run) -> None:
         open_log(folder / f"{jax.process_index()}.log")
     if is_bucket(run.workdir):
         print_once(f"the log of each process: {folder}, on its own host")
-
-
-def _leave(message: str) -> None:
-    """End this process, which has lost its work folder to another run."""
-    lifeline.end(f"error: {message}", UserError.code)
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: Any) -> None:

@@ -15,9 +15,8 @@ from ..text.documents import Maker, Tokens
 from ..text.encoder import Encoder, make_encoder
 from ..text.examples import read_examples
 from ..text.framed import check_room, first_tokens
-from ..text.in_memory import pack_examples
+from ..text.in_memory import one_a_row, pack_examples
 from ..text.mixture import Mixture
-from ..text.sources import one_a_row
 from .counts import say_counts
 from .reading import Fields, read_text, read_words
 

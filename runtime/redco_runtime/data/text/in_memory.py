@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,11 @@ from .documents import Contents, Maker, Shape, Tokens, index_of, write_documents
 from .mixture import Mixture
 from .packing import lay_out
 from .rows import Rows, Shard
+
+
+def one_a_row(settings: Any, length: int) -> Any:
+    """Return the section `data` as that of rows of `length` tokens that have a document each."""
+    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
 
 
 def pack_examples(

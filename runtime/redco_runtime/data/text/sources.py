@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from ...base.errors import UserError, few, listed
@@ -26,11 +25,6 @@ TABLES = (".csv", ".tsv")
 def shape_of(settings: Any, share: float) -> Shape:
     """Return the shape of rows of which a share is held out. settings: the section `data` of config.py."""
     return Shape(settings.sequence_length, settings.packing, share, settings.skip_bad_rows)
-
-
-def one_a_row(settings: Any, length: int) -> Any:
-    """Return the section `data` as that of rows of `length` tokens that have a document each."""
-    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
 
 
 @dataclass(frozen=True)

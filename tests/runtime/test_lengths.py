@@ -14,7 +14,7 @@ from redco_runtime.data.completions.groups import answer_room
 from redco_runtime.data.completions.questions import QuestionReader
 from redco_runtime.data.labels.documents import WordLabels
 from redco_runtime.data.pictures.captions import encode_caption
-from redco_runtime.data.text.blocks import cut_row, pad_row
+from redco_runtime.data.text.prompts import cut_row, pad_row
 from redco_runtime.data.text.framed import first_tokens
 from redco_runtime.data.tokenizer import load_tokenizer
 

@@ -13,7 +13,7 @@ from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.nn.plain_losses import class_losses, smooth_labels
 from redco_runtime.nn.squared_error import squared_error
 from redco_runtime.layout.mesh import make_mesh
-from redco_runtime.nn.saved_names import LOGITS, saving
+from redco_runtime.nn.layers import LOGITS, saving
 
 B, D, V = 2, 4, 33
 

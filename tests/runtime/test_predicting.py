@@ -15,7 +15,7 @@ from redco_runtime.base import output
 from redco_runtime.data.chats.reading import with_system
 from redco_runtime.loop.command import recorded_run
 from redco_runtime.base.errors import UserError
-from redco_runtime.loop.inference import Inference
+from redco_runtime.loop.evaluation import Inference
 from redco_runtime.loop.predicting import answer, prompt_options, read_prompts
 from redco_runtime.run.record import Run
 from redco_runtime.loop.talking import talk

@@ -17,19 +17,14 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.data.prepare import build, formats, shard
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
-from redco_runtime.data.text.documents import Bad, Shape
-from redco_runtime.data.text.encoder import id_dtype, make_encoder
-from redco_runtime.data.text.text_examples import text_examples
+from redco_runtime.data.text.documents import Bad, Contents, Shape
+from redco_runtime.data.tokenizer import id_dtype, load_tokenizer, make_encoder
+from redco_runtime.data.text.text_examples import TextMaker, text_examples
 from redco_runtime.data.text.rows import open_rows
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.text_examples import TextMaker
-from redco_runtime.data.text.documents import Contents
-from redco_runtime.data.tokenizer import load_tokenizer
 
 SMALL = """
 import os
-from redco_runtime.data.prepare import formats, shard
-from redco_runtime.data.text.text_examples import TextMaker
 formats.RANGE, TextMaker.shard = 500, 1000
 tokenize = shard._tokenize
 def logged(job, maker):

@@ -28,9 +28,8 @@ from redco_runtime.data.pictures.captioned import TABLE, _read_table
 from redco_runtime.run.record import FILE, load_run
 from redco_runtime.base.hf_files import INDEX, ONE, Stored, check_config, open_tensors
 from redco_runtime.data.text.documents import Bad
-from redco_runtime.data.prepare.formats import parse_rows, parts_of
+from redco_runtime.data.prepare.formats import parse_rows, parts_of, read_items
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.prepare.formats import read_items
 from redco_runtime.data.text.text_examples import TextMaker
 from redco_runtime.data.tokenizer import load_tokenizer
 

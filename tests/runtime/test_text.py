@@ -15,7 +15,7 @@ from redco_runtime.data.prepare import build as building
 from redco_runtime.data.prepare import formats
 from redco_runtime.data.text import packing, text_examples
 from redco_runtime.data.text import rows as shard_rows
-from redco_runtime.data.text.blocks import rows_to_continue
+from redco_runtime.data.text.prompts import rows_to_continue
 from redco_runtime.data.text.text_examples import cut_texts
 from redco_runtime.data.text.mixture import Mixture
 

@@ -12,7 +12,7 @@ from ..base.examples import Example
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree
 from ..layout.mesh import count_parts
-from ..loop.inference import Inference
+from ..loop.evaluation import Inference
 from .rollouts import Row, roll_out
 
 

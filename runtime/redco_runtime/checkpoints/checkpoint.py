@@ -22,8 +22,7 @@ from ..base.together import decide, patience
 from ..run.record import BEST, LAST
 from .checksums import Damaged, write_checksums
 from . import tensors
-from .fit_report import describe, differences
-from .tensors import Flat
+from .tensors import Flat, describe, differences
 
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average

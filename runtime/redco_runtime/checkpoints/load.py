@@ -16,7 +16,7 @@ from ..base.errors import MOST_LINES, UserError, first, listed
 from ..base.features import feature
 from ..base.hf_files import Stored, find, open_checkpoint
 from ..base.paths import check_paths, path_of, work_folder
-from ..base.progress_bar import ProgressBar
+from ..base.progress import ProgressBar
 from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes
 from ..layout.specs import shard_bytes

@@ -1,8 +1,8 @@
-"""The tensors of a checkpoint's folder, by name, as Orbax has them; what is frozen lies in a folder apart.
+"""The tensors of a checkpoint's folder, by name, as Orbax has them, and how they differ from those of a model.
 
-Several hosts read each part by one of them, and then send it to where the tensors are to lie: else a tensor that is
-whole on each host is read by all. Orbax reads parts as they were written, so that one that was split otherwise is
-read by all hosts too: N times the state.
+What is frozen lies in a folder apart. Several hosts read each part by one of them, and then send it to where the
+tensors are to lie: else a tensor that is whole on each host is read by all. Orbax reads parts as they were written,
+so that one that was split otherwise is read by all hosts too: N times the state.
 """
 
 import logging
@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
-from ..base.state import owner
+from ..base.errors import MOST_LINES, first
+from ..base.state import dims_of, owner
 from ..base.together import patience
 from .checksums import check_sums, verified
 
@@ -26,6 +28,8 @@ SMALL = 2**20  # bytes: what is less is read by all hosts sooner than it is move
 FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
 
 Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
+ABSENT = "absent"
+Tensors = Mapping[str, str]  # name in a state, such as params/head/kernel -> dtype and shape
 
 
 def divide(leaves: Flat) -> tuple[Flat, Flat]:
@@ -225,3 +229,40 @@ def orbax() -> Any:
         None if str(fault.exc_value).startswith(repeats) else before(fault)
     )
     return orbax.checkpoint
+
+
+def describe(leaves: Mapping[str, Any], shapes: Mapping[str, Any]) -> Tensors:
+    """Return the dtype of each leaf of a state and its shape without padding.
+
+    shapes: path of a parameter -> that shape of it, and so of what the optimizer keeps of it.
+    """
+    tensors = {}
+    for path, leaf in leaves.items():
+        own, shape = owner(path, shapes), leaf.shape
+        names = (f"{part}/{own}" for part in ("params", "ema", "frozen"))
+        whole = next((leaves[name] for name in names if name in leaves), None)
+        if own and whole is not None and (dims := dims_of(shape, whole.shape)):
+            shape = tuple(shapes[own][dim] for dim in dims)
+        tensors[path] = f"{np.dtype(leaf.dtype).name}{list(shape)}"
+    return tensors
+
+
+def differences(there: Tensors, here: Tensors) -> list[str]:
+    """Return a line a tensor that differs: of each kind of difference, as many as fit a screen.
+
+    What the optimizer keeps of a parameter follows it, and has one line for all of them otherwise.
+    """
+    every, kinds = sorted({**there, **here}), dict[tuple[bool, ...], dict[str, None]]()
+    differing = [path for path in every if there.get(path) != here.get(path)]
+    params = {path.removeprefix("params/") for path in every if path.startswith("params/")}
+    for path in differing:
+        parameter = path.startswith(("opt_state/", "ema/")) and owner(path, params)
+        name, sides = path.removeprefix("params/"), [x.get(path, ABSENT) for x in (there, here)]
+        if parameter:
+            name = path.removesuffix(parameter) + "*"
+            sides = [side.partition("[")[0] for side in sides]
+        if not (parameter and f"params/{parameter}" in differing):
+            lines = kinds.setdefault((bool(parameter), *(side == ABSENT for side in sides)), {})
+            lines[f"{name}: {sides[0]} there, {sides[1]} in the model"] = None
+    most = MOST_LINES // max(len(kinds), 1)
+    return [line for kind in sorted(kinds) for line in first([*kinds[kind]], most)]

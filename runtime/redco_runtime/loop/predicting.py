@@ -18,7 +18,7 @@ from ..base.output import print_once, results_alone, show
 from ..base.paths import any_path, local_path
 from ..base.state import ModelState
 from ..run.check_settings import check_text
-from .inference import Inference
+from .evaluation import Inference
 
 WithSystem = Callable[[Sequence[Any], str], list[Any]]
 Talk = Callable[[argparse.Namespace, Inference, ModelState], None]

@@ -22,7 +22,7 @@ from ..cluster.agreement import check_same_examples
 from ..data.example_streams import Spread
 from ..run.record import Run
 from .command import positive
-from .inference import Inference
+from .evaluation import Inference
 
 FILES = "data"  # the field of the section `data` that names files
 

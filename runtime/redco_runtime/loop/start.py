@@ -23,7 +23,7 @@ from ..data.example_streams import is_stream
 from ..layout.mesh import count_parts
 from ..layout.specs import size_on_device
 from ..monitor.events import EVENTS
-from ..monitor.loggers import check_loggers
+from ..monitor.metrics import check_loggers
 from ..run.check_settings import check_hooks, check_section
 from ..run.history import record_start
 from ..run.lock import hold

@@ -20,8 +20,7 @@ from ..data.example_streams import Spread
 from ..monitor.metrics import Metrics
 from ..run.record import Run
 from ..step.stack import Adapters
-from .evaluation import Evaluation, best_checkpoints
-from .inference import Inference
+from .evaluation import Evaluation, Inference, best_checkpoints
 
 FILE = "sweep.jsonl"  # of the work folder: what each evaluation gave, of each adapter
 LOSS = "loss"  # of which less is better; more of all scores

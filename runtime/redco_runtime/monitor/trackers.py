@@ -10,7 +10,7 @@ from ..base.json_lines import read_lines
 from ..base.paths import is_bucket
 from ..run.history import FILE
 from ..run.record import Run
-from .loggers import Logger, Values
+from .metrics import Logger, Values
 
 # The package that each needs, as pip has it: none is required.
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"}

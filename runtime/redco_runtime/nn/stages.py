@@ -21,8 +21,7 @@ from ..base.output import announce
 from ..base.state import flatten, rebuild
 from ..layout.activations import spec_of
 from ..layout.mesh import axes_of, free_axes, on_parts, platform, split_rows
-from .layers import Run, over_layers
-from .saved_names import CHOICE
+from .layers import CHOICE, Run, over_layers
 
 
 def over_stages(remat: str, rows: int, repeats: int) -> Callable[[Run], Run]:

@@ -14,7 +14,7 @@ from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
 from ..base.state import ModelState, PyTree
 from ..layout.mesh import axes_of
-from ..nn.saved_names import LOGITS, saving
+from ..nn.layers import LOGITS, saving
 from .flops import equation_flops
 from .gradients import Loss, weighted_sum
 

@@ -1,9 +1,12 @@
-"""Options of XLA's compilers, by platform, which go with one program and not with the environment."""
+"""XLA: options of its compilers, which go with one program, and the cache of what it compiles, so that a restart compiles nothing."""
 
 import os
 import re
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +18,10 @@ Options = Mapping[str, str | bool | int]
 
 # What XLA says of an option that it does not have. Of --name in the environment, it ends the process.
 UNKNOWN = "No such compile option"
+FOLDER = "jax_compilation_cache_dir"
+SECONDS = "jax_persistent_cache_min_compile_time_secs"
+# JAX warns so, and goes on without: (reading or writing, name of the program, why).
+FAULT = re.compile(r"Error (\w+) persistent compilation cache entry for '(.*?)': (.*)", re.DOTALL)
 
 
 def compiler_options(table: Mapping[str, Options]) -> dict[str, Any]:
@@ -51,4 +58,49 @@ def _refusal(options: Mapping[str, Any]) -> str:
         program.lower(one).compile(compiler_options=dict(options))
     except jax.errors.JaxRuntimeError as error:
         return str(error).splitlines()[0]
+    return ""
+
+
+def keep_programs(folder: Path, processes: int = 1) -> None:
+    """Make JAX keep all that it compiles in `folder`, and look there first.
+
+    What a user says of it by JAX's own variables holds. A disk that refuses costs one line. Not of
+    several CPU devices: of a program that is read back XLA (0.10.2) has lost the order of its
+    collectives, and devices that begin with others wait for ever.
+    """
+    if getattr(jax.config, FOLDER) is None and not _are_cpus(processes):
+        jax.config.update(FOLDER, str(folder.absolute()))
+        if SECONDS.upper() not in os.environ:  # programs below 1 s too: 1.5 s of a tiny decoder
+            jax.config.update(SECONDS, 0)
+    warnings.showwarning = partial(_show, warnings.showwarning, set())
+
+
+def _are_cpus(processes: int) -> bool:
+    """Return whether a run is on several CPU devices."""
+    config: Any = jax.config
+    several = max(processes, config.jax_num_cpu_devices) > 1
+    return several and (config.jax_platforms or "").startswith("cpu")
+
+
+def _show(show: Callable[..., None], reported: set[str], message: Any, *place: Any) -> None:
+    """Show a warning; of the cache's own the first. An entry that cannot be read goes: JAX leaves it."""
+    fault = FAULT.match(str(message))
+    if fault is None:
+        show(message, *place)
+    elif jax.process_index() == 0:  # the only one that writes; others may read what is half written
+        (act, program, why), folder = fault.groups(), Path(getattr(jax.config, FOLDER))
+        why += _remove(folder, program) if act == "reading" else ""
+        if act not in reported:
+            reported.add(act)
+            text = f"note: {folder}: {act} {program}: {why}; it is compiled, and the run goes on"
+            print(" ".join(text.split()), file=sys.stderr)
+
+
+def _remove(folder: Path, program: str) -> str:
+    """Remove the entries of a program. Returns why one stays, or ""."""
+    try:
+        for path in folder.glob(f"{program}-*-cache"):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        return f", and removing it: {error}"
     return ""

@@ -22,10 +22,9 @@ from redco_runtime.base.json_lines import append_line, cut_lines, files_of_lines
 from redco_runtime.base.paths import any_path, path_of, work_folder
 from redco_runtime.data.prepare import build, formats, shared_shards
 from redco_runtime.data.text.documents import Shape
-from redco_runtime.data.text.encoder import make_encoder
+from redco_runtime.data.tokenizer import load_tokenizer, make_encoder
 from redco_runtime.data.text.sources import parse_sources
 from redco_runtime.data.text.text_examples import TextMaker
-from redco_runtime.data.tokenizer import load_tokenizer
 from redco_runtime.run import lock
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of botocore are not ours

@@ -19,10 +19,9 @@ import sys, time
 from pathlib import Path
 from redco_runtime.data.prepare import build, formats
 from redco_runtime.data.text.documents import Shape
-from redco_runtime.data.text.encoder import make_encoder
+from redco_runtime.data.tokenizer import load_tokenizer, make_encoder
 from redco_runtime.data.text.sources import parse_sources
 from redco_runtime.data.text.text_examples import TextMaker
-from redco_runtime.data.tokenizer import load_tokenizer
 TextMaker.portable, TextMaker.shard, formats.RANGE, build.LOOK, build.LONG_LOOK = False, 2**18, 2**16, 0.05, 0.05
 index, count, file, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 (source,) = parse_sources("--data", [file])

@@ -37,7 +37,7 @@ RENAMED = {
     "text.shard": "data.prepare.shard",
     "text.tables": "data.prepare.tables",
     "text.worker": "data.prepare.build",
-    "spread": "data.example_streams",
+    "spread": "data.subset",
     "streams": "data.example_streams",
     "cli": "loop.command",
     "memory": "loop.out_of_memory",
@@ -55,7 +55,7 @@ RENAMED = {
     "heads.classifier": "nn.heads.classifier",
     "heads.scores": "nn.heads.scores",
     "comments": "run.flag_help",
-    "hooks": "run.check_settings",
+    "hooks": "run.check_pipeline",
     "ranges": "run.check_settings",
     "run": "run.record",
     "starts": "run.history",
@@ -63,7 +63,7 @@ RENAMED = {
     "pace": "step.guard",
     "hub": "base.hf_files",
     "several.optimizers": "step.branch_optimizers",
-    "traces": "step.memory_estimate",
+    "traces": "step.jaxprs",
 }
 KEEP = {name: f"{room}.{name}" for room, names in KEPT.items() for name in names.split()}
 MOVES = Moves({"actors": "actors", **KEEP, **RENAMED})

@@ -14,7 +14,7 @@ from ..chats.reading import Messages, Tools, read_prompt, read_tools
 from ..example_streams import check_share
 from ..permutation import permute
 from ..prepare.formats import describe, parse_rows, parts_of
-from ..text.blocks import pad_row
+from ..text.prompts import pad_row
 from ..text.documents import NAMED, Bad
 from ..text.mixture import Mixture
 from ..text.sources import Source, check_bad, check_ids, parse_sources

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...base.examples import Arrays
 from ...base.errors import UserError, few
-from ..text.blocks import pad_row
+from ..text.prompts import pad_row
 from ..text.documents import Maker, Tokens
-from ..text.encoder import Encoder, make_encoder
+from ..tokenizer import Encoder, make_encoder
 from ..text.examples import read_examples
 from ..text.framed import check_room, first_tokens
 from ..text.in_memory import one_a_row, pack_examples

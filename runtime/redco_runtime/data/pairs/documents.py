@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..text.documents import Maker, Tokens
-from ..text.encoder import make_encoder
+from ..tokenizer import make_encoder
 from .reading import Names, read_pair
 
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from ...base.errors import UserError, writing
 from ...base.features import feature
 from ...base.paths import is_bucket, path_of
-from ...base.progress_bar import ProgressBar
+from ...base.progress import ProgressBar
 from ..text.documents import Contents, Maker, Part, Shape, index_of
 from ..text.request import Reader
 from ..text.rows import count_bad, folder_of

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
-from .encoder import id_dtype
+from ..tokenizer import id_dtype
 
 NAMED = 10  # rows that are none, of those that are counted, whose lines are named: a screen of them
 

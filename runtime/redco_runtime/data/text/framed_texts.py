@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from .encoder import make_encoder
+from ..tokenizer import make_encoder
 from .examples import read_examples
 from .framed import check_room
 from .mixture import Mixture

@@ -11,9 +11,9 @@ from ...base.errors import UserError, few
 from ...base.examples import Example
 from ...base.json_lines import read_text
 from ..example_streams import count_held_out
-from .blocks import pad_row
+from .prompts import pad_row
 from .documents import Bad, Maker, Text, Tokens
-from .encoder import Encoder, make_encoder
+from ..tokenizer import Encoder, make_encoder
 from .examples import read_or_stream
 from .mixture import Mixture
 from .sources import check_ids

@@ -1,0 +1,37 @@
+"""Modules of the runtime that were read together are one: what they have keeps its name."""
+
+from redco_merge.migrate.codemods import Migration, Rename
+
+# Module of PACKAGE.runtime -> the one that has it now, and what users' code may call of it.
+MERGED = {
+    "base.progress_bar": ("base.progress", "ProgressBar"),
+    "checkpoints.fit_report": ("checkpoints.tensors", "describe differences"),
+    "checkpoints.shared_reads": ("checkpoints.tensors", "move to_read"),
+    "data.prepare.reading": ("data.prepare.formats", "read_documents read_items read_text"),
+    "data.subset": ("data.example_streams", "Spread"),
+    "data.text.blocks": ("data.text.prompts", "cut_row pad_row rows_to_continue"),
+    "data.text.encoder": ("data.tokenizer", "PLAIN Encoder id_dtype make_encoder"),
+    "data.text.samples": ("data.text.prompts", "WORDS Prompts first_words own_prompts"),
+    "data.text.sources": ("data.text.in_memory", "one_a_row"),
+    "data.text.texts": ("data.text.text_examples", "TextMaker"),
+    "data.text.tokens": ("data.text.documents", "Contents index_of write_documents"),
+    "loop.inference": ("loop.evaluation", "Inference"),
+    "monitor.loggers": (
+        "monitor.metrics",
+        "LOGGERS PATIENCE TRACKERS Logger Loggers Values check_loggers open_loggers",
+    ),
+    "nn.saved_names": ("nn.layers", "CHOICE FIT LOGITS OFFLOAD POLICIES Choice saved saving"),
+    "run.check_pipeline": ("run.check_settings", "check_hooks"),
+    "step.compilation": ("step.xla", "keep_programs"),
+    "step.jaxprs": ("step.memory_estimate", "by_step bytes_of layer_loops makers_of split_parts"),
+}
+
+MIGRATION = Migration(
+    11,
+    "modules of the runtime that were read together are one",
+    tuple(
+        Rename(f"project.runtime.{module}.{name}", f"project.runtime.{target}.{name}")
+        for module, (target, names) in MERGED.items()
+        for name in names.split()
+    ),
+)

@@ -34,18 +34,14 @@ def compiler_options(table: Mapping[str, Options]) -> dict[str, Any]:
     environment = " ".join(os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS"))
     said = re.findall(r"--(\w+)", environment)
     platform = jax.sharding.get_mesh().devices.flat[0].platform
-    wanted = {name: value for name, value in table.get(platform, {}).items() if name not in said}
-    if not wanted or not _refusal(wanted):
-        return wanted
-    options = {}
-    for name, value in wanted.items():
-        refusal = _refusal({name: value})
-        if not refusal:
-            options[name] = value
-        elif UNKNOWN not in refusal:
-            raise UserError(f"xla_flags.py: {name} = {value!r}: {refusal}")
-        elif jax.process_index() == 0:
-            print(f"note: xla_flags.py: this XLA has no {name}", file=sys.stderr)
+    options = {name: value for name, value in table.get(platform, {}).items() if name not in said}
+    for name, value in [*options.items()] if options and _refusal(options) else ():
+        if refusal := _refusal({name: value}):
+            if UNKNOWN not in refusal:
+                raise UserError(f"xla_flags.py: {name} = {value!r}: {refusal}")
+            if jax.process_index() == 0:
+                print(f"note: xla_flags.py: this XLA has no {name}", file=sys.stderr)
+            del options[name]
     return options
 
 

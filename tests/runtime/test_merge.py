@@ -189,7 +189,7 @@ def test_an_adapter_of_dora_or_of_more_layers_is_refused(tmp_path, monkeypatch):
     lora = Lora(lora_rank=RANK, lora_alpha=ALPHA)
     with pytest.raises(UserError, match="is none of DoRA"):
         start(tmp_path / "plain", lora)
-    monkeypatch.setattr("redco_runtime.base.features.if_asked_for", lambda module: None)
+    monkeypatch.setattr("redco_runtime.base.errors.if_asked_for", lambda module: None)
     with pytest.raises(UserError, match="has an adapter on q, where this model has none: .* adap"):
         start(tmp_path / "plain", lora, lambda _: whole(0))
 

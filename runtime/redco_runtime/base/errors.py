@@ -1,10 +1,11 @@
-"""The error that a user can mend."""
+"""Errors that a user can mend: of what a project was made without, too."""
 
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 MOST_LINES = 20  # of a message: with what is around them they fit a terminal of 24
@@ -52,3 +53,26 @@ def writing(what: object, *kinds: type[Exception], option: str = "--workdir") ->
             f"cannot write {what}: {why}. "
             f"Mend that or choose another {option}. What was written before is whole."
         ) from error
+
+
+def feature(name: str, module: str, where: str = "", flag: str = "") -> Any:
+    """Return a module of the runtime that one feature brings. Raises UserError where this project lacks it.
+
+    where: what asks for it, for the message. flag: of `redco update`, which brings it.
+    """
+    if part := if_asked_for(module):
+        return part
+    todo = f"`redco update {flag or f'--features {name}'}` brings it"
+    place = f"{where}: " if where else ""
+    raise UserError(f"{place}this project was made without {name}: {todo}")
+
+
+def if_asked_for(module: str) -> Any:
+    """Return a module of the runtime that a feature brings; None where this project lacks it."""
+    whole = f"{__name__.removesuffix('.base.errors')}.{module}"
+    try:
+        return import_module(whole)
+    except ModuleNotFoundError as error:
+        if error.name != whole:
+            raise
+        return None

@@ -16,8 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
-from .errors import UserError
-from .features import feature
+from .errors import UserError, feature
 
 BUCKETS = {"gs": "gcsfs", "s3": "s3fs", "az": "adlfs"}  # scheme -> the package that opens it
 COMMITTED = "commit_success.txt"  # what Orbax writes last into a checkpoint in a bucket

@@ -28,8 +28,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.features import feature
+from ..base.errors import UserError, feature
 from ..base.interrupts import Ears
 from ..base.json_lines import files_of_lines
 from ..base.paths import whole_checkpoints, work_folder

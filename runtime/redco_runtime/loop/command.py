@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 import jax
 
 from ..base.contracts import Config
-from ..base.errors import UserError
-from ..base.features import if_asked_for
+from ..base.errors import UserError, if_asked_for
 from ..base.interrupts import INTERRUPTED
 from ..base.paths import any_path, check_paths, is_bucket, local_path, path_of, work_folder
 from ..cluster import lifeline

@@ -11,9 +11,8 @@ import jax
 import numpy as np
 
 from ..base.contracts import Asking, Config, Drawn, Pipeline, Sampling, Scored, Steps
-from ..base.errors import UserError
+from ..base.errors import UserError, feature
 from ..base.examples import Example
-from ..base.features import feature
 from ..base.output import print_once
 from ..base.paths import written_here
 from ..base.progress import PROGRESS

@@ -8,8 +8,7 @@ from typing import Any, cast
 import jax
 
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
-from ..base.errors import UserError, writing
-from ..base.features import feature
+from ..base.errors import UserError, feature, writing
 from ..base.output import open_log, print_once
 from ..base.paths import cache_of, is_bucket
 from ..base.progress import PROGRESS

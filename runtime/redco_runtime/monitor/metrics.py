@@ -15,8 +15,7 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from ..base.errors import UserError
-from ..base.features import feature
+from ..base.errors import UserError, feature
 from ..base.json_lines import append_line, cut_lines
 from ..base.output import print_once
 from ..base.paths import path_of

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, few
-from ...base.features import feature
+from ...base.errors import UserError, feature, few
 from ...base.output import announce
 from ...run.record import Run
 from ..class_numbers import number_of, say_rare

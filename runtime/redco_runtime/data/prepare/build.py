@@ -14,8 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from ...base.errors import UserError, writing
-from ...base.features import feature
+from ...base.errors import UserError, feature, writing
 from ...base.paths import is_bucket, path_of
 from ...base.progress import ProgressBar
 from ..text.documents import Contents, Maker, Part, Shape, index_of

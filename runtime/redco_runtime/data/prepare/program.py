@@ -8,8 +8,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ...base.errors import UserError
-from ...base.features import feature
+from ...base.errors import UserError, feature
 from ..text.documents import Maker, Text
 from ..text.sources import Source
 from .build import Answers, build

@@ -9,7 +9,7 @@ from itertools import islice
 from math import ceil, gcd
 from typing import Any
 
-from ...base.features import feature
+from ...base.errors import feature
 from ...base.paths import path_of
 from ..text.documents import Bad, Maker, Part, Shape, Tokens
 from ..text.in_memory import pack

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.examples import Example
-from ...base.errors import writing
-from ...base.features import feature
+from ...base.errors import feature, writing
 from ...base.output import announce, announce_training, print_once
 from ...base.paths import cache_of, scheme_of
 from ...base.progress import PROGRESS

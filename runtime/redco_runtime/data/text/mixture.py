@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import UserError
-from ...base.features import feature
+from ...base.errors import UserError, feature
 from ..permutation import permute
 
 

@@ -13,7 +13,7 @@ from generated import run
 from recipes.pipelines import pipeline
 
 from redco_runtime.loop.rewarding import chat_rows, reward_start
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 grpo, reward = pipeline("grpo"), pipeline("reward")
 QUESTION = {"messages": [{"role": "user", "content": "Hi"}], "tools": None, "answer": ""}

@@ -15,7 +15,7 @@ from redco_runtime.actors import environments
 from redco_runtime.actors.history import History
 from redco_runtime.actors.playing import Playing, play
 from redco_runtime.actors.rounds import Rounds
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.mesh import make_mesh
 
 ROWS = 4

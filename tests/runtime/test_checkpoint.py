@@ -7,7 +7,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.checkpoints import checkpoint, checksums
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.state import ModelState
 from states import abstract, assert_same, make_state, save_steps
 

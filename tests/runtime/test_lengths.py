@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.chats.documents import ChatMaker
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.pairs import PairMaker, one_chat

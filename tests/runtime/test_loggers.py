@@ -15,7 +15,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import masked_crc32c
 
 from redco_runtime.monitor import metrics
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.monitor.metrics import LOGGERS
 from redco_runtime.monitor.trackers import run_id
 

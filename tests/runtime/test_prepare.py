@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from runtime.texts import WORDS, S, texts_of, write
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.prepare import build, formats, shard
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from runtime.texts import WORDS, Letters, S, read, texts_of, write
-from redco_runtime.base.errors import UserError
-from redco_runtime.base.output import announce
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.nn.packed_rows import most_texts
 from redco_runtime.data.prepare import build as building
 from redco_runtime.data.prepare import formats
@@ -17,7 +16,7 @@ from redco_runtime.data.text import packing, text_examples
 from redco_runtime.data.text import rows as shard_rows
 from redco_runtime.data.text.prompts import rows_to_continue
 from redco_runtime.data.text.text_examples import cut_texts
-from redco_runtime.data.text.mixture import Mixture
+from redco_runtime.data.text.examples import Mixture
 
 
 @pytest.mark.parametrize("way", ["on", "off"])

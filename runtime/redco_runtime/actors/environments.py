@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import UserError
-from ..base.output import announce
+from ..base.messages import UserError, announce
 from .rollouts import Row
 
 # Observations, one of each environment -> its actions, as the environment takes them.

@@ -8,8 +8,8 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from ..base.errors import writing
-from ..base.paths import remove_tree
+from ..base.messages import writing
+from ..base.files import remove_tree
 from ..base.together import decide
 from .rollouts import Row
 

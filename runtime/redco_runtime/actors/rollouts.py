@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.contracts import Pipeline, Steps
 from ..base.examples import Arrays, Example
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.state import ModelState, PyTree
 from ..data.batches import to_global
 from ..data.collating import collate_examples

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.contracts import Batch, Counted, Steps
 from ..base.examples import Arrays, Example
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.progress import PROGRESS
 from ..base.state import TrainState
 from ..data.batches import batch_indices, to_global

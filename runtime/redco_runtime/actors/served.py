@@ -14,9 +14,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from ..base.contracts import Steps, Weights
-from ..base.errors import UserError
-from ..base.output import print_once
-from ..base.paths import is_bucket, remove_tree
+from ..base.messages import UserError, print_once
+from ..base.files import is_bucket, remove_tree
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree
 from ..checkpoints.export import export, gather

@@ -14,8 +14,8 @@ from typing import Any, NoReturn, TypeVar
 import jax
 import jax.numpy as jnp
 
-from ..base.errors import UserError, listed, writing
-from ..base.paths import is_bucket, path_of, send_lines, whole_checkpoints
+from ..base.messages import UserError, listed, writing
+from ..base.files import is_bucket, path_of, send_lines, whole_checkpoints
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
 from ..base.together import decide, patience

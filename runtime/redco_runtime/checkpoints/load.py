@@ -12,9 +12,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..base.contracts import Config, Steps, Weights
-from ..base.errors import MOST_LINES, UserError, feature, first, listed
+from ..base.messages import MOST_LINES, UserError, feature, first, listed
 from ..base.hf_files import Stored, find, open_checkpoint
-from ..base.paths import check_paths, path_of, work_folder
+from ..base.files import check_paths, path_of, work_folder
 from ..base.progress import ProgressBar
 from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
-from ..base.errors import MOST_LINES, first
+from ..base.messages import MOST_LINES, first
 from ..base.state import dims_of, owner
 from ..base.together import patience
 from .checksums import check_sums, verified

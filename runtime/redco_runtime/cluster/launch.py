@@ -28,10 +28,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, feature
+from ..base.messages import UserError, feature
 from ..base.interrupts import Ears
-from ..base.json_lines import files_of_lines
-from ..base.paths import whole_checkpoints, work_folder
+from ..base.files import files_of_lines, whole_checkpoints, work_folder
 from ..base.progress import SILENCE
 from .relay import Output, is_alive, memory_kills, outlive_no_parent
 

@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding
 
 from ..base.contracts import Accounted, Batch, Counted, Ordered, Pipeline
 from ..base.examples import Arrays, Example, Redrawn
-from ..base.errors import UserError, feature
+from ..base.messages import UserError, feature
 from ..base.progress import PROGRESS
 from ..base.together import decide
 from .collating import Collate, Layout, collate_examples

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 
 def is_stream(examples: object) -> bool:

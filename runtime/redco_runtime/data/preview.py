@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..base.examples import Arrays
-from ..base.errors import UserError, feature
-from ..base.output import print_once
+from ..base.messages import UserError, feature, print_once
 from ..run.record import Run
 from .collating import collate_examples
 from .batches import NO_LENGTH, batch_indices

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import UserError
+from ..base.messages import UserError, print_once
 from ..base.hf_files import use_cache_without_network
-from ..base.output import print_once
 
 FILES = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")  # one of which each folder of one has
 PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..base.contracts import Steps, Weights
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.state import ModelState, TrainState
 from ..checkpoints.load import initial
 from ..run.record import Run

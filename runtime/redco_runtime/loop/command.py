@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 import jax
 
 from ..base.contracts import Config
-from ..base.errors import UserError, if_asked_for
+from ..base.messages import UserError, if_asked_for
 from ..base.interrupts import INTERRUPTED
-from ..base.paths import any_path, check_paths, is_bucket, local_path, path_of, work_folder
+from ..base.files import any_path, check_paths, is_bucket, local_path, path_of, work_folder
 from ..cluster import lifeline
 from ..layout.mesh import parse_axes
 from ..monitor.events import EVENTS

@@ -11,10 +11,9 @@ import jax
 import numpy as np
 
 from ..base.contracts import Asking, Config, Drawn, Pipeline, Sampling, Scored, Steps
-from ..base.errors import UserError, feature
+from ..base.messages import UserError, feature, print_once
 from ..base.examples import Example
-from ..base.output import print_once
-from ..base.paths import written_here
+from ..base.files import written_here
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, TrainState
 from ..data.batches import EvalBatches, eval_batches

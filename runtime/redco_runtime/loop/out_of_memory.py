@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 import jax
 
 from ..base.contracts import Batch, Steps
-from ..base.errors import UserError, feature, listed
-from ..base.output import print_once
+from ..base.messages import UserError, feature, listed, print_once
 from ..base.progress import PROGRESS, ProgressBar
 from ..base.together import wait_for_all
 from ..base.state import TrainState

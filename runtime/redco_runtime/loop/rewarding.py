@@ -14,8 +14,8 @@ import numpy as np
 from flax import nnx
 
 from ..base.examples import Arrays
-from ..base.errors import UserError
-from ..base.paths import path_of
+from ..base.messages import UserError
+from ..base.files import path_of
 from ..data.chats.encoding import PROBE, ChatEncoder
 from ..data.chats.reading import Chat, as_messages
 from ..data.tokenizer import lacks_tokenizer, load_tokenizer

@@ -13,9 +13,8 @@ from typing import Any
 import jax
 
 from ..base.contracts import Accounted, Config, Drawn, Reported, Scored
-from ..base.errors import UserError, few, writing
-from ..base.output import announce, evaluated_alone, results_alone, show
-from ..base.paths import any_path, check_paths, local_path
+from ..base.messages import UserError, announce, evaluated_alone, few, results_alone, show, writing
+from ..base.files import any_path, check_paths, local_path
 from ..base.state import ModelState
 from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples

@@ -8,9 +8,8 @@ from typing import Any, cast
 import jax
 
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
-from ..base.errors import UserError, feature, writing
-from ..base.output import open_log, print_once
-from ..base.paths import cache_of, is_bucket
+from ..base.messages import UserError, feature, open_log, print_once, writing
+from ..base.files import cache_of, is_bucket
 from ..base.progress import PROGRESS
 from ..base.state import TrainState, flatten
 from ..checkpoints.checkpoint import Checkpoints

@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 
-from ..base.errors import UserError
-from ..base.output import show
+from ..base.messages import UserError, show
 from ..base.state import ModelState
 from .evaluation import Inference
 

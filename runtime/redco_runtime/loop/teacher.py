@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..base.contracts import Steps
-from ..base.errors import UserError
-from ..base.output import print_once
-from ..base.paths import path_of
+from ..base.messages import UserError, print_once
+from ..base.files import path_of
 from ..checkpoints.checkpoint import Checkpoints
 from ..data.tokenizer import lacks_tokenizer
 from ..run.record import FILE, Run, read

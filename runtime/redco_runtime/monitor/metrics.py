@@ -15,10 +15,8 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from ..base.errors import UserError, feature
-from ..base.json_lines import append_line, cut_lines
-from ..base.output import print_once
-from ..base.paths import path_of
+from ..base.messages import UserError, feature, print_once
+from ..base.files import append_line, cut_lines, path_of
 from ..run.record import Run
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable

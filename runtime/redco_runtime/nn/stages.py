@@ -16,8 +16,7 @@ from flax import nnx
 from jax.sharding import PartitionSpec as P
 from optax.tree import where
 
-from ..base.errors import UserError
-from ..base.output import announce
+from ..base.messages import UserError, announce
 from ..base.state import flatten, rebuild
 from ..layout.activations import spec_of
 from ..layout.mesh import axes_of, free_axes, on_parts, platform, split_rows

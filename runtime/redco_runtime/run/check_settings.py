@@ -8,9 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..base.contracts import Asking, Counted, Drawn, Pipeline, Scored
-from ..base.errors import UserError
-from ..base.json_lines import check_characters
-from ..base.paths import any_path, check_paths, local_path
+from ..base.messages import UserError
+from ..base.files import any_path, check_characters, check_paths, local_path
 
 # Settings that are paths, or names of them: of this machine, or of a bucket too.
 PATHS = dict.fromkeys("text_files image_folder image_data tokenizer".split(), local_path)

@@ -9,9 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..base.errors import UserError, writing
+from ..base.messages import UserError, print_once, writing
 from ..base.hf_files import base_of, find, read_json
-from ..base.output import print_once
 from .record import FILE as RUN
 from .record import Run, read
 

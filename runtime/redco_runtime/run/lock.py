@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..base.errors import UserError, writing
-from ..base.paths import is_bucket
+from ..base.messages import UserError, writing
+from ..base.files import is_bucket
 
 FILE = "lock.json"
 BEAT = 10.0  # seconds between two touches

@@ -12,10 +12,8 @@ from typing import Any, TypeVar
 import jax
 
 from ..base.contracts import Config
-from ..base.errors import UserError, few, writing
-from ..base.json_lines import parse_json
-from ..base.output import show
-from ..base.paths import is_bucket
+from ..base.messages import UserError, few, show, writing
+from ..base.files import is_bucket, parse_json
 
 FILE = "run.json"
 SETTINGS = "settings.toml"

@@ -9,8 +9,7 @@ from typing import Any
 
 import jax
 
-from ..base.errors import UserError
-from ..base.output import announce
+from ..base.messages import UserError, announce
 from ..base.state import ModelState, PyTree, TrainState
 from ..base.together import decide
 from ..layout.mesh import memory_of, platform

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 Options = Mapping[str, str | bool | int]
 

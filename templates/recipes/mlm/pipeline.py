@@ -12,7 +12,7 @@ import numpy as np
 from flax import nnx
 
 from redco_runtime.data.example_random import Draws
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.data.text.prompts import own_prompts, pad_row
 from redco_runtime.data.text.framed_texts import packed_texts

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 
 from ...base.contracts import Config, Steps, Weights
-from ...base.errors import feature
+from ...base.messages import feature
 from ...base.hf_files import WEIGHTS, Stored, find, folder_of, open_checkpoint, open_tensors
 from ...base.state import TrainState, flatten
 from ...base.tensors import Tensor, stored_there

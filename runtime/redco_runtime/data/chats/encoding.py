@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import UserError, few
+from ...base.messages import UserError, few
 from ..text.prompts import cut_row
 from ..tokenizer import make_encoder
 from .answers import Span, Writer

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ...base.examples import Arrays, Example
 from ..text.documents import Tokens
 from ..text.examples import read_examples

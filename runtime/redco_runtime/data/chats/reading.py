@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...base.errors import few, shown
-from ...base.json_lines import parse_json
+from ...base.messages import few, shown
+from ...base.files import parse_json
 
 Messages = list[dict[str, Any]]  # {"role": "user", "content": "..."}, in order
 Tools = list[dict[str, Any]] | None  # {"type": "function", "function": {"name": ...}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from .opening import MODES
 
 FORMER = "bicubic"  # of projects whose config.py does not say it

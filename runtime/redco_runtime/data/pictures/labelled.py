@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, feature, few
-from ...base.output import announce
+from ...base.messages import UserError, announce, feature, few
 from ...run.record import Run
 from ..class_numbers import number_of, say_rare
 from ..classes import check_names

@@ -5,10 +5,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.messages import UserError, print_once
 from ...base.hf_files import find, read_json
-from ...base.output import print_once
-from ...base.paths import path_of
+from ...base.files import path_of
 from ...run.record import FILE, Run, read, with_former
 from .framing import Framing, framing_of
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from ...base.errors import UserError, feature, writing
-from ...base.paths import is_bucket, path_of
+from ...base.messages import UserError, feature, writing
+from ...base.files import is_bucket, path_of
 from ...base.progress import ProgressBar
 from ..text.documents import Contents, Maker, Part, Shape, index_of
 from ..text.request import Reader

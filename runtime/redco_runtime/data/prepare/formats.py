@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from ...base.errors import UserError, feature
-from ...base.json_lines import check_characters, parse_json
-from ...base.paths import path_of
+from ...base.messages import UserError, feature
+from ...base.files import check_characters, parse_json, path_of
 from ..text.documents import Bad, Maker, Part, Text, Tokens
 from ..text.sources import Source
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ...base.errors import UserError, feature
+from ...base.messages import UserError, feature
 from ..text.documents import Maker, Text
 from ..text.sources import Source
 from .build import Answers, build

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ...base.errors import UserError, writing
+from ...base.messages import UserError, writing
 from ..text.documents import NAMED, Bad, Contents, Maker, Part, Shape, Tokens, write_documents
 from ..text.packing import lay_out
 from .formats import describe, read_documents

@@ -9,8 +9,8 @@ from itertools import islice
 from math import ceil, gcd
 from typing import Any
 
-from ...base.errors import feature
-from ...base.paths import path_of
+from ...base.messages import feature
+from ...base.files import path_of
 from ..text.documents import Bad, Maker, Part, Shape, Tokens
 from ..text.in_memory import pack
 from ..text.sources import Source, check_bad

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..tokenizer import make_encoder
-from .examples import read_examples
+from .examples import Mixture, read_examples
 from .framed import check_room
-from .mixture import Mixture
 from .text_examples import TextMaker, cut_texts
 
 

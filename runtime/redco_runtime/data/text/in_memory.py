@@ -9,7 +9,7 @@ import numpy as np
 
 from ..example_streams import check_share
 from .documents import Contents, Maker, Shape, Tokens, index_of, write_documents
-from .mixture import Mixture
+from .examples import Mixture
 from .packing import lay_out
 from .rows import Rows, Shard
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError, print_once
 from ...base.examples import Arrays
-from ...base.output import print_once
 from .request import ask
 from .sources import parse_sources
 

@@ -10,7 +10,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from .documents import Maker
 
 RUNTIME = __name__.removesuffix(".data.text.request")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError, feature, few, listed
-from ...base.paths import any_path, check_paths, path_of, scheme_of
+from ...base.messages import UserError, feature, few, listed
+from ...base.files import any_path, check_paths, path_of, scheme_of
 from .documents import NAMED, Shape
 from .request import ask
 

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.examples import Arrays, Example
-from ...base.errors import UserError
-from ...base.output import announce
+from ...base.messages import UserError, announce
 from ..batches import prefetch
 from ..example_streams import check_share
 from ..permutation import permute
 from .documents import Maker
-from .examples import read_examples, say_shared
+from .examples import Mixture, read_examples, say_shared
 from .in_memory import rows_in_memory
-from .mixture import Mixture
 from .request import RUNTIME, ask
 from .rows import Rows
 from .sources import Source, check_ids, parse_sources, shape_of

@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.errors import UserError, few
+from ...base.messages import UserError, few
 from ...base.examples import Example
-from ...base.json_lines import read_text
+from ...base.files import read_text
 from ..example_streams import count_held_out
 from .prompts import pad_row
 from .documents import Bad, Maker, Text, Tokens
 from ..tokenizer import Encoder, make_encoder
-from .examples import read_or_stream
-from .mixture import Mixture
+from .examples import Mixture, read_or_stream
 from .sources import check_ids
 
 

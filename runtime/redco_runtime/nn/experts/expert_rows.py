@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
-from ...base.errors import feature
+from ...base.messages import feature
 from .expert_blocks import GPU, TPU
 from .expert_passes import in_passes
 from .grouped_matmul import multiply_groups

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -78,8 +78,9 @@ def any_path(text: str, schemes: Iterable[str] = BUCKETS) -> Any:
     return path
 
 
-local_path = partial(any_path, schemes=())  # of this machine, or of a file system that it mounts
-work_folder = partial(any_path, schemes=STORES)  # of a folder that has checkpoints
+# Parse a path of this machine, or of a file system that it mounts; that of a folder of checkpoints.
+local_path: Callable[[str], Any] = partial(any_path, schemes=())
+work_folder: Callable[[str], Any] = partial(any_path, schemes=STORES)
 
 
 def check_paths(flag: str, names: str | Iterable[str] | None, parse: Any = local_path) -> None:

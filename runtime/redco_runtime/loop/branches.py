@@ -50,7 +50,7 @@ def start_several(starts: Starts) -> Callable[[Steps, Run, Weights], TrainState]
         for name, begin in branches.items():
             source, sizes, *heads = ("", None) if isinstance(begin, str) else begin
             if source:
-                whole: Any = run.config
+                whole = run.config
                 config = replace(whole, model=sizes)
                 part = replace(run, init=source, config=config)
                 named = heads[0].weights(weights) if heads else weights

@@ -245,9 +245,8 @@ def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping
     run = dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
     if getattr(args, "seed", None) is None:  # which not all programs have
         return run
-    config: Any = run.config
-    train = dataclasses.replace(config.train, seed=args.seed)
-    return dataclasses.replace(run, config=dataclasses.replace(config, train=train))
+    train = dataclasses.replace(run.config.train, seed=args.seed)
+    return dataclasses.replace(run, config=dataclasses.replace(run.config, train=train))
 
 
 def positive(text: str) -> int:

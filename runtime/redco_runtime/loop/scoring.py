@@ -55,9 +55,9 @@ def evaluated_run(args: argparse.Namespace, run: Run, pictures: Any = None) -> R
     """Return a run as its evaluation reads it: with the data of flags. pictures: as of `evaluation_options`."""
     if args.json:
         results_alone()
-    config = typing.cast(Any, run.config)
     if not args.data:
         return run
+    config = run.config
     check_paths("--data", args.data, local_path if pictures else any_path)
     _say_trained(args.data, config.data, pictures.FIELDS if pictures else (FILES,))
     if pictures:

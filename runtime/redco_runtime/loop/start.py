@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import jax
 
@@ -110,8 +110,7 @@ def count_steps(
     if _is_endless(examples):
         raise UserError("--epochs: how many examples there are is not known before: give --steps")
     count = math.ceil(epochs * _steps_an_epoch(examples, settings))
-    config = cast(Any, run.config)
-    config = replace(config, train=replace(config.train, steps=max(count, 1)))
+    config = replace(run.config, train=replace(settings, steps=max(count, 1)))
     return build(config), replace(run, config=config)
 
 

@@ -34,7 +34,7 @@ def with_teacher(
     build: config -> its steps. train: trains a run to its last step; what was stopped goes on.
     Raises UserError where the two do not fit, and, before a teacher is trained, where its student's run cannot be.
     """
-    config: Any = run.config
+    config = run.config
     settings = config.train
     if run.preview or not settings.teacher_share:
         return run

@@ -41,7 +41,7 @@ class Frozen:
         adapter, heads_there = dict[str, jax.Array](), None
         base = base_of(source)
         if base != source:
-            lora: Lora = config.lora  # type: ignore[attr-defined]
+            lora: Lora = config.lora
             table, like = self.tensors(config.model), flatten(steps.state.params)
             heads_there = self._heads(folder_of(source), steps, config)
             apart = heads_there.there if heads_there else ()

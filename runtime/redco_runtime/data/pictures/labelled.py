@@ -42,7 +42,7 @@ def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
     Raises UserError for too many of --class-names, or one of them twice, and where a run goes on whose classes are
     others by now.
     """
-    config: Any = run.config
+    config = run.config
     most, own = config.model.num_classes, config.data.class_names
     if len(own) > most:
         raise UserError(

@@ -30,7 +30,7 @@ def with_processor(run: Run) -> Run:
 
     A run that goes on has its own. Raises UserError where a flag says otherwise, and for what Framing cannot do.
     """
-    config: Any = run.config
+    config = run.config
     ours = framing_of(config.data, config.model)
     if ours is None or run.init is None or (run.workdir / FILE).exists():
         return run

@@ -233,8 +233,7 @@ def make_shards(
         worker = idle.get()
         try:
             (answer,) = worker.ask("shard", job=job)
-            contents: Contents = answer["contents"]
-            return contents
+            return answer["contents"]
         finally:
             idle.put(worker)
 

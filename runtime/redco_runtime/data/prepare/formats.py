@@ -53,8 +53,7 @@ def find_format(file: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     named = f"--data: {file.removeprefix('stream:')}"
-    table: Format = feature("tables", "data.prepare.tables", named).TABLES[name]
-    return table
+    return feature("tables", "data.prepare.tables", named).TABLES[name]
 
 
 def parts_of(source: Source) -> Iterator[Part]:

@@ -78,10 +78,7 @@ TASKS: dict[str, Callable[..., Answers]] = {
 
 def task_of(name: str) -> Callable[..., Answers]:
     """Return a task by its name, or by that of the module of a feature, which is called as it is."""
-    task: Callable[..., Answers] = TASKS.get(name) or getattr(
-        import_module(name), name.rpartition(".")[2]
-    )
-    return task
+    return TASKS.get(name) or getattr(import_module(name), name.rpartition(".")[2])
 
 
 if __name__ == "__main__":

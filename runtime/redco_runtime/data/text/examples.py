@@ -74,8 +74,7 @@ class Mixture(Sequence[Arrays]):
         """Return the indices and the passes of the rows at these places: (2, stop - start)."""
         places = np.arange(start, stop)
         if self._in_shares:
-            rows: np.ndarray = self._in_shares.rows_at(seed, places)
-            return rows
+            return self._in_shares.rows_at(seed, places)
         return in_epochs(seed, 0, len(self), places)
 
 

@@ -117,8 +117,7 @@ def _parse(flag: str, text: str) -> Source:
 def _sizes(name: str) -> dict[str, int | None]:
     """Return the bytes of each file that a pattern names, in order; None for a folder."""
     if scheme_of(name):
-        sizes: dict[str, int | None] = path_of(name).matches()
-        return sizes
+        return path_of(name).matches()
     paths = sorted(glob.glob(os.path.expanduser(name), recursive=True))
     return {path: None if os.path.isdir(path) else os.path.getsize(path) for path in paths}
 

@@ -24,6 +24,7 @@ MERGED = {
     "data.text.blocks": ("data.text.prompts", "cut_row pad_row rows_to_continue"),
     "data.text.encoder": ("data.tokenizer", "PLAIN Encoder id_dtype make_encoder"),
     "data.text.mixture": ("data.text.examples", "Mixture in_epochs"),
+    "data.text.request": ("data.text.sources", "Reader ask"),
     "data.text.samples": ("data.text.prompts", "WORDS Prompts first_words own_prompts"),
     "data.text.sources": ("data.text.in_memory", "one_a_row"),
     "data.text.texts": ("data.text.text_examples", "TextMaker"),

@@ -18,9 +18,8 @@ from ...base.messages import UserError, feature, writing
 from ...base.files import is_bucket, path_of
 from ...base.progress import ProgressBar
 from ..text.documents import Contents, Maker, Part, Shape, index_of
-from ..text.request import Reader
+from ..text.sources import Reader, Source, check_bad, check_ids
 from ..text.rows import count_bad, folder_of
-from ..text.sources import Source, check_bad, check_ids
 from .formats import parts_of
 from .shard import Job, make_shard, read_contents
 

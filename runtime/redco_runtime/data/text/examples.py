@@ -16,9 +16,8 @@ from ...base.progress import PROGRESS
 from ..example_streams import check_share
 from ..permutation import permute
 from .documents import Maker
-from .request import ask
+from .sources import Source, ask, check_bad, check_ids, parse_sources, sample_of, shape_of
 from .rows import Rows, count_bad, open_rows
-from .sources import Source, check_bad, check_ids, parse_sources, sample_of, shape_of
 
 VERSION = 4  # of what lies in a folder
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from ...base.messages import UserError, print_once
 from ...base.examples import Arrays
-from .request import ask
-from .sources import parse_sources
+from .sources import ask, parse_sources
 
 SHOWN, LOOKED = 2, 20  # rows, and those that are looked at for them
 WORDS = 8  # of a text, at most

@@ -19,9 +19,8 @@ from ..permutation import permute
 from .documents import Maker
 from .examples import Mixture, read_examples, say_shared
 from .in_memory import rows_in_memory
-from .request import RUNTIME, ask
+from .sources import RUNTIME, Source, ask, check_ids, parse_sources, shape_of
 from .rows import Rows
-from .sources import Source, check_ids, parse_sources, shape_of
 from .weighted import block_ends, source_at
 
 # Rows of the windows of a batch together, so that what is near in a file is not so in a run; and of one: of texts of 600

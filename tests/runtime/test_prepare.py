@@ -25,6 +25,8 @@ from redco_runtime.data.text.sources import parse_sources
 
 SMALL = """
 import os
+from redco_runtime.data.prepare import formats, shard
+from redco_runtime.data.text.text_examples import TextMaker
 formats.RANGE, TextMaker.shard = 500, 1000
 tokenize = shard._tokenize
 def logged(job, maker):

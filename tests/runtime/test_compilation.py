@@ -8,6 +8,7 @@ import pytest
 from redco_runtime.step import xla
 
 FLAGS = (xla.FOLDER, xla.SECONDS)
+ENABLED = xla.ENABLED
 ARE_CPUS = xla._are_cpus
 
 
@@ -15,7 +16,7 @@ ARE_CPUS = xla._are_cpus
 def jax_as_before(monkeypatch):
     """No cache that the user chose, and one device; afterwards, all that a test changes is as it was."""
     monkeypatch.setattr(xla, "_are_cpus", lambda processes: processes > 1)
-    before = {name: getattr(jax.config, name) for name in FLAGS}
+    before = {name: getattr(jax.config, name) for name in (*FLAGS, ENABLED)}
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     for name in FLAGS:
         monkeypatch.delenv(name.upper())
@@ -43,9 +44,13 @@ def test_what_the_user_chose_holds(tmp_path, monkeypatch):
     assert [getattr(jax.config, name) for name in FLAGS] == [str(tmp_path), 3]
 
 
-def test_nothing_is_kept_of_several_cpu_devices(tmp_path):
+@pytest.mark.parametrize("flags, is_kept", [("", False), (f"--{xla.ORDER}=X", True)])
+def test_nothing_is_kept_of_several_cpu_devices(tmp_path, monkeypatch, flags, is_kept):
+    """Not in a folder that the user names, either."""
+    monkeypatch.setenv("XLA_FLAGS", flags)
     xla.keep_programs(tmp_path, processes=2)
     assert jax.config.jax_compilation_cache_dir is None
+    assert getattr(jax.config, ENABLED) == is_kept
     assert ARE_CPUS(1)  # these tests have several
 
 

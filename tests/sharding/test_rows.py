@@ -169,3 +169,24 @@ def test_axes_that_a_shard_map_runs_over_split_no_more():
         text, found = str(run.trace(params, batch).jaxpr), run(params, batch)
     assert text.count("sharding_constraint") == 2
     np.testing.assert_allclose(found, forward("as it is")(params, batch), 1e-5, 1e-5)
+
+
+def test_what_a_shard_map_gives_has_no_constraint():
+    """It may have a dim for devices, as experts that `model` splits, and so the rank of another product."""
+
+    def forward(p, batch):
+        def own(x, kernel):
+            return (x @ kernel)[None]
+
+        specs = (P("fsdp", None, "model"), P("model", None))
+        out = P("model", "fsdp", None, None)
+        parts = jax.shard_map(own, in_specs=specs, out_specs=out, check_vma=False)
+        return parts(batch["x"] @ p["up"], p["down"]).sum(axis=0)
+
+    params = values({name: PARAMS[name] for name in ("up", "down")}, V)
+    batch = {"x": np.ones((4, 3, D), np.float32)}
+    rows = P(("data", "fsdp"), FREE, FREE, FREE)
+    with jax.set_mesh(jax.make_mesh((1, 2, 2), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)):
+        run = jax.make_jaxpr(partial(run_apart, forward, activations={"down": rows, "up": ROWS}))
+        text = str(run(params, batch))
+    assert text.count("sharding_constraint") == 1  # of what it is given

@@ -109,7 +109,8 @@ def _products(eqn: JaxprEqn, marks: Sequence[Mark]) -> list[Kernel | None]:
             of |= dict.fromkeys(one.outvars, _mark(inputs))
         return [made.get(var) for var in body.outvars]
     kernel = next((mark for mark in marks if isinstance(mark, Kernel)), None)
-    is_made = BATCH in marks and eqn.primitive.name not in INNER
+    # What a shard_map gives lies as that says, in which it may have a dim for devices, too.
+    is_made = BATCH in marks and eqn.primitive.name not in {*INNER, "shard_map"}
     return [kernel if is_made else None] * len(eqn.outvars)
 
 

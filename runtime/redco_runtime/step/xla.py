@@ -18,8 +18,9 @@ Options = Mapping[str, str | bool | int]
 
 # What XLA says of an option that it does not have. Of --name in the environment, it ends the process.
 UNKNOWN = "No such compile option"
-FOLDER = "jax_compilation_cache_dir"
+FOLDER, ENABLED = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
 SECONDS = "jax_persistent_cache_min_compile_time_secs"
+ORDER = "xla_cpu_scheduler_type"  # by memory none has waited yet; as early as they can, most
 # JAX warns so, and goes on without: (reading or writing, name of the program, why).
 FAULT = re.compile(r"Error (\w+) persistent compilation cache entry for '(.*?)': (.*)", re.DOTALL)
 
@@ -60,11 +61,15 @@ def _refusal(options: Mapping[str, Any]) -> str:
 def keep_programs(folder: Path, processes: int = 1) -> None:
     """Make JAX keep all that it compiles in `folder`, and look there first.
 
-    What a user says of it by JAX's own variables holds. A disk that refuses costs one line. Not of
-    several CPU devices: of a program that is read back XLA (0.10.2) has lost the order of its
-    collectives, and devices that begin with others wait for ever.
+    What a user says of it by JAX's own variables holds. A disk that refuses costs one line. None is
+    kept or read of several CPU devices, unless XLA_FLAGS say how these begin: of a program that is
+    read back XLA (0.10.2) has lost the order of its collectives, and devices that begin with others
+    wait for ever.
     """
-    if getattr(jax.config, FOLDER) is None and not _are_cpus(processes):
+    if _are_cpus(processes):
+        ordered = ORDER in os.environ.get("XLA_FLAGS", "")
+        jax.config.update(ENABLED, ordered and getattr(jax.config, ENABLED))
+    elif getattr(jax.config, FOLDER) is None:
         jax.config.update(FOLDER, str(folder.absolute()))
         if SECONDS.upper() not in os.environ:  # programs below 1 s too: 1.5 s of a tiny decoder
             jax.config.update(SECONDS, 0)

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_new.generate.rollouts import imagine
 from redco_runtime.actors import environments
-from redco_runtime.actors.history import History
+from redco_runtime.actors.rounds import History
 from redco_runtime.actors.playing import Playing, play
 from redco_runtime.actors.rounds import Rounds
 from redco_runtime.base.messages import UserError

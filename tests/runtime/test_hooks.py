@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from redco_runtime.actors.rollouts import Actor
+from redco_runtime.actors.playing import Actor
 from redco_runtime.base.messages import UserError
 from redco_runtime.run.check_settings import check_hooks
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base.messages import UserError, announce
-from .rollouts import Row
+from .playing import Row
 
 # Observations, one of each environment -> its actions, as the environment takes them.
 Act = Callable[[list[np.ndarray]], Sequence[Any]]

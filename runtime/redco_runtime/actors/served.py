@@ -22,7 +22,7 @@ from ..checkpoints.export import export, gather
 from ..loop.branches import branch_of
 from ..run.record import Run
 from .completions import Answer, Drawing, Server
-from .rollouts import Row
+from .playing import Row
 
 # Nats by which a token's log-probability differs on average, between the server and the trainer: rounding to 16 bits
 # makes some hundredths, and a server that computes with other weights, or was asked something else, several.

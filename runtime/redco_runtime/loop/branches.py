@@ -22,16 +22,11 @@ Starts = Callable[[Any, str | None], Mapping[str, tuple[Any, ...] | str]]
 
 
 class Head(NamedTuple):
-    """A head that the models of a project's files have not.
+    """A head that the models of a project's files have not."""
 
-    flag: what names its run or weights.
-    weights: what files call the parameters of those -> what they call those of the model with it.
-    needed: paths of parameters that it cannot start without.
-    """
-
-    flag: str
-    weights: Callable[[Any], Any]
-    needed: tuple[str, ...]
+    flag: str  # what names its run or weights
+    weights: Callable[[Any], Any]  # of those -> what files call the parameters of the model with it
+    needed: tuple[str, ...]  # paths of parameters that it cannot start without
 
 
 def branch_of(leaves: Mapping[str, Leaf], name: str) -> dict[str, Leaf]:

@@ -18,7 +18,15 @@ from redco_new import cli
 from redco_new.project.create import create_project
 from redco_new.request import Request
 from redco_runtime.base.messages import UserError
-from redco_runtime.base.files import any_path, append_line, cut_lines, files_of_lines, path_of, read_lines, work_folder
+from redco_runtime.base.files import (
+    any_path,
+    append_line,
+    cut_lines,
+    files_of_lines,
+    path_of,
+    read_lines,
+    work_folder,
+)
 from redco_runtime.data.prepare import build, formats, shared_shards
 from redco_runtime.data.text.documents import Shape
 from redco_runtime.data.tokenizer import load_tokenizer, make_encoder

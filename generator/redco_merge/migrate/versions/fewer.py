@@ -4,6 +4,8 @@ from redco_merge.migrate.codemods import Migration, Rename
 
 # Module of PACKAGE.runtime -> the one that has it now, and what users' code may call of it.
 MERGED = {
+    "actors.history": ("actors.rounds", "History"),
+    "actors.rollouts": ("actors.playing", "Actor Predict Row roll_out"),
     "base.errors": ("base.messages", "MOST_LINES UserError few first listed shown writing"),
     "base.features": ("base.messages", "feature if_asked_for"),
     "base.json_lines": (

@@ -21,15 +21,11 @@ KINDS = (  # the keys of a row -> its chat
 
 
 class Chat(NamedTuple):
-    """A chat to learn from.
-
-    first: the message that is learned first, by number from 0; those before are a prompt.
-    tools: that the assistant may call, which the template describes.
-    """
+    """A chat to learn from."""
 
     messages: Messages
-    first: int = 0
-    tools: Tools = None
+    first: int = 0  # the message that is learned first; those before are a prompt
+    tools: Tools = None  # that the assistant may call, which the template describes
 
     @property
     def answers(self) -> list[int]:

@@ -5,7 +5,7 @@ import pytest
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime.checkpoints import checkpoint, tensors, checksums
+from redco_runtime.checkpoints import checksums, tensors
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.messages import UserError
 from redco_runtime.base.state import ModelState

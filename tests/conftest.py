@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from programs import keep_programs, kept_programs, link_programs
+from programs import ORDER, keep_programs, kept_programs, link_programs
 
 OWN = None  # the workers of xdist have that of the first process
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -26,10 +26,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 # LLVM alone is faster than MLIR before it: two fifths of the CPU's time of a first run of programs.
-# A program that is read back has lost the order of its collectives: those that begin as early as
-# they can, which is XLA's own way, begin in another order on each device, and wait for ever.
-order = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
-os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_use_fusion_emitters=false {order}")
+# Projects' own options, by which XLA compiles for speed, leave to these what they name.
+QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+os.environ.setdefault("XLA_FLAGS", f"{QUICK} {ORDER}")
 gc.set_threshold(100_000, 20, 100)
 
 import jax  # noqa: E402

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from forked import run_forked
+from programs import ORDER
 
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.plan import plan_program
@@ -20,6 +21,8 @@ from redco_new.request import Request
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
+# Machine code as users have it, where bounds are of that.
+EXACT = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0", "XLA_FLAGS": ORDER}
 
 
 def run(command, folder, **variables):

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from generated import make, metrics, run, shell_commands
-from update.journeys import QUICK
 
 from redco_new.request import Request
 
@@ -149,10 +148,10 @@ def test_a_restart_compiles_nothing(my_project):
     options = "--preset tiny --steps 2 --save-every 1 --virtual-devices 1 --workdir runs/cached"
     options += " --mesh data=1"
     program = f"env -u JAX_COMPILATION_CACHE_DIR {sys.executable} -c '{COUNTED}' {options}"
-    code, out, err = run(program, my_project, **QUICK)
+    code, out, err = run(program, my_project)
     assert code == 0 and "COMPILED 0" not in out, out + err
     shutil.rmtree(my_project / "runs/cached/checkpoints/2")  # as if stopped before it was written
-    code, out, err = run(program, my_project, **QUICK)
+    code, out, err = run(program, my_project)
     assert code == 0 and "resuming from step 1" in out and "COMPILED 0" in out, out + err
     assert "warning" not in err.lower()
 

@@ -33,8 +33,7 @@ def test_experts_and_their_routers_learn_the_same_on_any_devices(tmp_path):
     """With two micro-batches, whose gradients the devices of `data` and `expert` add up."""
     request = Request.from_flags("my-project", "mixtral", mesh="data=2,expert=2")
     folder = create_project(request, tmp_path)
-    quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    code, out, err = run(f"{sys.executable} -m pytest -q -k 'unsharded and 2'", folder, **quick)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k 'unsharded and 2'", folder)
     assert code == 0 and "1 passed" in out, out + err
 
 
@@ -68,7 +67,8 @@ def test_a_ring_changes_nothing_in_any_family(model, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("model", sorted(FAMILIES.keys() - {"vit"}))
 def test_positions_that_are_split_change_nothing_in_any_family(model, tmp_path):
-    _learn_the_same_where_positions_are_split(model, tmp_path)
+    flags = {"mesh": "fsdp=2,context=2"} if model == "qwen2" else {}  # which has 14 heads
+    _learn_the_same_where_positions_are_split(model, tmp_path, **flags)
 
 
 @pytest.mark.long

@@ -17,7 +17,6 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 
 HERE = Path(__file__).parent
-UNOPTIMISED = "--xla_backend_optimization_level=0"  # which takes most of the compiler's time
 CAUSAL = '[model]\nwords = 128\nwidth = 64\nheads = 4\nlayers = 1\n[inputs]\nids = {shape = ["B", 16], dtype = "int32"}\n'
 PATCHES = (
     "[model]\nwidth = 32\nheads = 4\nlayers = 2\nclasses = 8\n"
@@ -61,7 +60,7 @@ def project(request, tmp_path_factory):
 @pytest.mark.parametrize("project", ["causal"], indirect=True)
 def test_it_computes_what_its_class_does_on_one_device_and_on_four(project):
     command = f"python {HERE / 'check_fused.py'} {project.name}"
-    code, out, err = run(command, project, PYTHONPATH=".", XLA_FLAGS=UNOPTIMISED)
+    code, out, err = run(command, project, PYTHONPATH=".")
     assert code == 0, out + err
 
 

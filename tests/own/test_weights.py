@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from generated import EXACT
 
 from redco_new.project.create import create_project
 from redco_new.request import Request
@@ -59,7 +60,7 @@ def said(request, tmp_path_factory):
     place = create_project(request, folder)
     command = [sys.executable, str(HERE / "check_weights.py"), name]
     # The project, and its class; as users have it, an array is the same whether it is made in a jit.
-    env = os.environ | {"PYTHONPATH": ".:..", "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
+    env = os.environ | EXACT | {"PYTHONPATH": ".:.."}
     done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return name, done.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from generated import run, users_environ
+from generated import EXACT, run, users_environ
 
 HERE = Path(__file__).parent
 # name: (class, recipe, what --config holds, the flags of the mesh)
@@ -54,7 +54,7 @@ def test_its_losses_are_those_of_pytorch_and_its_export_is_read_there(project):
     name, place = project
     net, arguments, mesh = PROJECTS[name][0], ARGUMENTS.get(name, "{}"), PROJECTS[name][3]
     command = [sys.executable, str(HERE / "check_project.py"), name, f"../nets_projects.py:{net}"]
-    env = users_environ() | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
+    env = users_environ() | EXACT
     done = subprocess.run(
         [*command, arguments, mesh], cwd=place, env=env, capture_output=True, text=True
     )

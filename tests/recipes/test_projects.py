@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from generated import run
+from generated import EXACT, run
 
 from redco_new.models.recipes import RECIPES
 from redco_new.project.create import create_project
@@ -39,7 +39,5 @@ def test_its_own_tests_pass(name, tmp_path):
     package = tmp_path / create[0] / create[0].replace("-", "_")
     named = "`evaluate.py`" in (tmp_path / create[0] / "README.md").read_text()
     assert named == (package / "evaluate.py").is_file()
-    # Their bounds are those of the machine code that users have.
-    exact = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
-    code, out, err = run(f"{sys.executable} -m pytest -q", tmp_path / create[0], **exact)
+    code, out, err = run(f"{sys.executable} -m pytest -q", tmp_path / create[0], **EXACT)
     assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err

@@ -8,7 +8,6 @@ TRAIN = (
     "python -m {}.train --preset tiny --batch-size 8 --eval-every 100 --virtual-devices {}"
     " --sample-prompts"
 )
-QUICK = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}  # compiles in half the time
 
 
 class Life:
@@ -20,7 +19,7 @@ class Life:
 
     def run(self, command: str, code: int = 0) -> tuple[str, str]:
         """(stdout, stderr) of a command that ends with `code`, in the project's folder."""
-        done, out, err = run(command, self.folder, **QUICK)
+        done, out, err = run(command, self.folder)
         assert done == code, f"{command}\n{out}{err}"
         assert "Traceback" not in err, err
         return out, err

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from redco_new.request.toml import key_text, value_text
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 FUZZ = settings(
     max_examples=60,

@@ -26,7 +26,7 @@ REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 FILES = {
     "redco.toml.jinja": (assets.templates() / "project" / "redco.toml.jinja").read_text(),
     "README.md.jinja": "# {{ request.name }}\n\nSplit over {{ request.mesh.model }} devices.\n\n\n",
-    "launch/hosts.sh.jinja": "#!/bin/sh\npython -m redco_runtime.base.errors {{ package }}\n",
+    "launch/hosts.sh.jinja": "#!/bin/sh\npython -m redco_runtime.base.messages {{ package }}\n",
     "launch/jobset.yaml.jinja": "name: {{ request.name }}\n",
     "{{ package }}/train.py.jinja": "import {{package}}.model\nx = [ '{{ greeting }}' ]",
     "{{ package }}/__init__.py": "",
@@ -34,7 +34,7 @@ FILES = {
 
 VERBATIM = {"my_project/model.py": '"""A model."""\n\nSIZE = 1\n'}
 RUNTIME = [
-    *carried({"run.sh": "python -m redco_runtime.base.errors"}, "my_project")
+    *carried({"run.sh": "python -m redco_runtime.base.messages"}, "my_project")
 ]  # which launch/hosts.sh names
 
 # Every file of a project made of these, without .redco/.

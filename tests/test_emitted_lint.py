@@ -256,7 +256,6 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
                 "data/classes",
                 "step/memory_estimate",
                 "step/remat",
-                "step/jaxprs",
                 "nn/kernels",
                 "nn/attention",
             ],

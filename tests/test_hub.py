@@ -111,7 +111,7 @@ def test_a_gated_model_without_a_token_says_so(hub, tmp_path):
 WITHOUT_NETWORK = """
 from redco_new.errors import RedcoError
 from redco_new.models.find import find_model
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.hf_files import find
 from redco_runtime.data.tokenizer import load_tokenizer
 print(find_model("org/small", "", 1).family.name, find("org/small").is_dir())

@@ -28,7 +28,7 @@ def test_paths_and_text(template):
     )
     assert (
         files["launch/hosts.sh"]
-        == f"#!/bin/sh\n{HEADERS[GENERATED]}\npython -m my_project.runtime.base.errors my_project\n"
+        == f"#!/bin/sh\n{HEADERS[GENERATED]}\npython -m my_project.runtime.base.messages my_project\n"
     )
     assert files["launch/jobset.yaml"] == f"{HEADERS[GENERATED]}\nname: my-project\n"
     assert files["my_project/__init__.py"] == f"{HEADERS[GENERATED]}\n"

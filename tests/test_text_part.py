@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.hf_files import open_checkpoint
 from safetensors.numpy import save_file
 

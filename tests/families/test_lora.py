@@ -14,7 +14,7 @@ from redco_runtime.checkpoints.lora import lora as lora_module, qlora
 from redco_runtime.checkpoints.lora.expert_start import read_expert_adapter
 from redco_runtime.checkpoints.lora.lora import changes_of_lengths
 from redco_runtime.checkpoints.lora.peft import read_adapter
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.state import flatten, rebuild
 from redco_runtime.step.variables import streams
 

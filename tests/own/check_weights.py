@@ -26,7 +26,7 @@ def runtime(module):
     return importlib.import_module(f"{name}.runtime.{module}")
 
 
-UserError = runtime("base.errors").UserError
+UserError = runtime("base.messages").UserError
 export = runtime("checkpoints.export").export
 make_mesh = runtime("layout.mesh").make_mesh
 flatten = runtime("base.state").flatten

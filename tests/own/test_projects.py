@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from safetensors.numpy import load_file
 
 import generated

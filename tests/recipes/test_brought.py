@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from generated import texts
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 from redco_new.errors import RedcoError
 from redco_new.models.recipes import RECIPES, OwnModel

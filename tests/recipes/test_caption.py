@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.pictures.captions import encode_caption
 
 caption = pipeline("caption")

@@ -17,7 +17,7 @@ from redco_runtime.data.chats import examples
 from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.pairs import PairMaker, read_pair
 from redco_runtime.data.chats.reading import Chat, read_chat
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 
 def user(text):

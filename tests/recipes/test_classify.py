@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.output import announce
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.nn.heads.classifier import (
     ClassifierWeights,
     classify_texts,

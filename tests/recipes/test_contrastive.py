@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.gradients import mean_and_gradients
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.data.pictures.drawings import SHAPES, Drawing, all_drawings

@@ -9,7 +9,7 @@ import pytest
 from recipes.pipelines import pipeline
 
 from redco_runtime.actors.environments import action_limits
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 gymnasium = pytest.importorskip("gymnasium")
 ddpg = pipeline("ddpg")

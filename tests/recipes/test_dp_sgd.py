@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from recipes.pipelines import config, pipeline
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.loop.scoring import examples_of
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.gradients import mean_and_gradients
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.data import privacy

@@ -17,7 +17,7 @@ from redco_new.request import Request
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.pairs import pack_pairs, pair_examples, split_pair
 from redco_runtime.data.chats.reading import with_system
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.tokenizer import load_tokenizer
 
 dpo = pipeline("dpo")

@@ -27,8 +27,7 @@ from redco_runtime.data.completions.groups import (
 )
 from redco_runtime.data.completions.questions import question_examples
 from redco_runtime.data.batches import batch_indices
-from redco_runtime.base.errors import UserError
-from redco_runtime.base.output import announce
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.step.gradients import weighted_sum
 
 grpo = pipeline("grpo")

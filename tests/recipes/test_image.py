@@ -16,8 +16,7 @@ from PIL import Image
 from generated import run
 from pyarrow import parquet
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.output import announce
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.data.pictures import copies
 from redco_runtime.data.pictures import parquet as unpacking
 from redco_runtime.data.pictures.labelled import with_class_names

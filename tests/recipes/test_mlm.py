@@ -11,7 +11,7 @@ from jax.sharding import SingleDeviceSharding
 from recipes.pipelines import config, pipeline
 from redco_runtime.data.batches import TrainBatches
 from redco_runtime.data.example_random import example_random
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 mlm = pipeline("mlm")
 MASK, END = 259, 1  # of the tokenizer "bytes"

@@ -15,7 +15,7 @@ from redco_new.models.recipes import RECIPES
 from redco_new.render.execute import load_text
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.chats.opinions import opinion_examples, pack_opinions, read_said
 from redco_runtime.data.chats.pairs import pack_pairs
 

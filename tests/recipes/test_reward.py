@@ -14,7 +14,7 @@ from recipes.pipelines import pipeline
 from redco_new.models.find import find_model
 from redco_runtime.data.chats.pairs import one_chat, pack_pairs, split_pair
 from redco_runtime.data.chats.reading import Chat
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.export import export
 from redco_runtime.nn.heads.scores import ScoreWeights, score_last, with_score
 from redco_runtime.base.state import flatten

@@ -13,7 +13,7 @@ from generated import run
 from recipes.pipelines import pipeline
 
 from redco_runtime.loop.rewarding import chat_rows, reward_start
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 grpo, reward = pipeline("grpo"), pipeline("reward")
 QUESTION = {"messages": [{"role": "user", "content": "Hi"}], "tools": None, "answer": ""}
@@ -83,7 +83,7 @@ from grpo.config import PRESETS
 from grpo.sharding import AXES
 from grpo.steps import build
 from pathlib import Path
-from grpo.runtime.actors.rollouts import roll_out
+from grpo.runtime.actors.playing import roll_out
 from grpo.runtime.checkpoints.checkpoint import Checkpoints
 from grpo.runtime.layout.mesh import make_mesh, use_virtual_devices
 from grpo.runtime.run.record import load_run

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.pairs import scores
 from redco_runtime.data.pairs.documents import PairMaker
 from redco_runtime.data.pairs.scores import rouge

@@ -16,7 +16,7 @@ from redco_runtime.data.chats import encoding
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.reading import Chat, with_system
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.tokenizer import load_tokenizer
 
 sft = pipeline("sft")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import config, pipeline
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.pictures.captions import encode_caption
 from redco_runtime.data.pictures.nearest import NearestCaption
 

@@ -4,7 +4,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.layout.activations import lay_out, layouts
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.mesh import make_mesh
 
 TABLE = {"x_BSD": P(("data", "fsdp"), "model", None), "y_B": P(P.UNCONSTRAINED)}

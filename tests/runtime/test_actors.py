@@ -12,10 +12,10 @@ from jax.sharding import PartitionSpec as P
 
 from redco_new.generate.rollouts import imagine
 from redco_runtime.actors import environments
-from redco_runtime.actors.history import History
+from redco_runtime.actors.rounds import History
 from redco_runtime.actors.playing import Playing, play
 from redco_runtime.actors.rounds import Rounds
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.mesh import make_mesh
 
 ROWS = 4

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from redco_runtime.checkpoints.lora.lora import Lora
 from redco_runtime.checkpoints.lora.peft import base_of, read_adapter
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.tensors import Tensor
 from safetensors.numpy import save_file
 

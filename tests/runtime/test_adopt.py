@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.load import adopt
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.base.state import ModelState, new_state

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.checkpoints.best import keep_best, read_best
 from redco_runtime.loop.evaluation import is_out_of_patience
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.loop.evaluation import Evaluation
 from redco_runtime.monitor.metrics import Metrics
 from redco_runtime.run.record import Run

@@ -7,7 +7,7 @@ import pytest
 from redco_runtime.nn.adapters.blocks import INT8, NF4
 from redco_runtime.checkpoints.lora.lora import whole_kernels
 from redco_runtime.checkpoints.lora.qlora import InBlocks
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.nn.matrices import NORMAL, restore
 from redco_runtime.base.hf_files import Stored
 from redco_runtime.base.tensors import Tensor

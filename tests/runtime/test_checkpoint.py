@@ -5,9 +5,9 @@ import pytest
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime.checkpoints import checkpoint, checksums
+from redco_runtime.checkpoints import checksums, tensors
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.state import ModelState
 from states import abstract, assert_same, make_state, save_steps
 
@@ -129,7 +129,7 @@ def test_a_failed_save_is_told_and_leaves_the_others(tmp_path, mesh, monkeypatch
 def test_few_bytes_are_compressed_at_a_time_and_the_largest_array_is_among_them(
     tmp_path, monkeypatch
 ):
-    orbax, limits = checkpoint.orbax(), []
+    orbax, limits = tensors.orbax(), []
     handler = orbax.PyTreeCheckpointHandler
     monkeypatch.setattr(
         orbax,

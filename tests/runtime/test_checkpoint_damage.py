@@ -9,7 +9,7 @@ import pytest
 
 from redco_runtime.checkpoints import tensors
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.state import ModelState
 from states import abstract, assert_same, flip_byte, largest_file, make_state, save_steps
 

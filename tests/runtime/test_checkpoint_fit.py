@@ -10,8 +10,8 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import MOST_LINES, UserError
-from redco_runtime.checkpoints.fit_report import differences
+from redco_runtime.base.messages import MOST_LINES, UserError
+from redco_runtime.checkpoints.tensors import differences
 from redco_runtime.base.state import ModelState, flatten, new_state
 from states import OPTIMIZER, abstract, assert_same, make_state, save_steps
 

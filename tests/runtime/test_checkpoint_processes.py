@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from redco_runtime.checkpoints import checkpoint, checksums
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.export import export
 from redco_runtime.base.tensors import Tensor
 from states import abstract, assert_same, flip_byte, make_state, save_steps

@@ -20,7 +20,7 @@ from redco_runtime.checkpoints.lora.start import Frozen
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.data import classes as classes_module
 from redco_runtime.data.classes import check_names, names_there, paths_by_class
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.load import adopt, start_from
 from redco_runtime.data.classes import read_heads
 from redco_runtime.layout.mesh import make_mesh

@@ -9,7 +9,7 @@ import pytest
 
 from redco_runtime.loop import command as cli
 from redco_runtime.checkpoints.lora.lora import Lora
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.run.record import Run
 
 AXES = {"data": -1, "fsdp": 1, "model": 2}

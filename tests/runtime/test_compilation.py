@@ -5,17 +5,17 @@ from pathlib import Path
 import jax
 import pytest
 
-from redco_runtime.step import compilation
+from redco_runtime.step import xla
 
-FLAGS = (compilation.FOLDER, compilation.SECONDS)
-ENABLED = compilation.ENABLED
-ARE_CPUS = compilation._are_cpus
+FLAGS = (xla.FOLDER, xla.SECONDS)
+ENABLED = xla.ENABLED
+ARE_CPUS = xla._are_cpus
 
 
 @pytest.fixture(autouse=True)
 def jax_as_before(monkeypatch):
     """No cache that the user chose, and one device; afterwards, all that a test changes is as it was."""
-    monkeypatch.setattr(compilation, "_are_cpus", lambda processes: processes > 1)
+    monkeypatch.setattr(xla, "_are_cpus", lambda processes: processes > 1)
     before = {name: getattr(jax.config, name) for name in (*FLAGS, ENABLED)}
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     for name in FLAGS:
@@ -28,7 +28,7 @@ def jax_as_before(monkeypatch):
 
 def test_every_program_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    compilation.keep_programs(Path("compiled"))
+    xla.keep_programs(Path("compiled"))
     assert [getattr(jax.config, name) for name in FLAGS] == [str(tmp_path / "compiled"), 0]
     assert not os.listdir(tmp_path)  # a run that is refused leaves nothing
 
@@ -36,19 +36,19 @@ def test_every_program_is_kept(tmp_path, monkeypatch):
 def test_what_the_user_chose_holds(tmp_path, monkeypatch):
     jax.config.update("jax_compilation_cache_dir", "mine")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 3)
-    compilation.keep_programs(tmp_path)
+    xla.keep_programs(tmp_path)
     assert [getattr(jax.config, name) for name in FLAGS] == ["mine", 3]
     jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "3")
-    compilation.keep_programs(tmp_path)
+    xla.keep_programs(tmp_path)
     assert [getattr(jax.config, name) for name in FLAGS] == [str(tmp_path), 3]
 
 
-@pytest.mark.parametrize("flags, is_kept", [("", False), (f"--{compilation.ORDER}=X", True)])
+@pytest.mark.parametrize("flags, is_kept", [("", False), (f"--{xla.ORDER}=X", True)])
 def test_nothing_is_kept_of_several_cpu_devices(tmp_path, monkeypatch, flags, is_kept):
     """Not in a folder that the user names, either."""
     monkeypatch.setenv("XLA_FLAGS", flags)
-    compilation.keep_programs(tmp_path, processes=2)
+    xla.keep_programs(tmp_path, processes=2)
     assert jax.config.jax_compilation_cache_dir is None
     assert getattr(jax.config, ENABLED) == is_kept
     assert ARE_CPUS(1)  # these tests have several
@@ -60,7 +60,7 @@ def fault(act, name, why="OSError: [Errno 28] No space left\non device"):
 
 
 def test_a_disk_that_refuses_is_one_line(tmp_path, capsys):
-    compilation.keep_programs(tmp_path)
+    xla.keep_programs(tmp_path)
     for name in ("jit_train", "jit_init"):
         warnings.showwarning(fault("writing", name), UserWarning, "compiler.py", 1)
     (line,) = capsys.readouterr().err.splitlines()
@@ -69,7 +69,7 @@ def test_a_disk_that_refuses_is_one_line(tmp_path, capsys):
 
 
 def test_a_damaged_entry_goes_and_is_named(tmp_path, capsys):
-    compilation.keep_programs(tmp_path)
+    xla.keep_programs(tmp_path)
     for name in ("jit_train-0a-cache", "jit_train_all-0b-cache", "jit_init-0c-cache"):
         (tmp_path / name).touch()
     warnings.showwarning(fault("reading", "jit_train"), UserWarning, "compiler.py", 1)
@@ -86,7 +86,7 @@ def test_jax_still_warns_so(tmp_path, capsys):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            compilation.keep_programs(tmp_path / "compiled")
+            xla.keep_programs(tmp_path / "compiled")
             assert jax.jit(lambda x: x * 3.25)(2.0) == 6.5
     finally:
         compilation_cache.reset_cache()
@@ -97,6 +97,6 @@ def test_jax_still_warns_so(tmp_path, capsys):
 def test_other_warnings_are_shown_as_before(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(warnings, "showwarning", lambda *args: seen.append(args))
-    compilation.keep_programs(tmp_path)
+    xla.keep_programs(tmp_path)
     warnings.showwarning("deprecated", DeprecationWarning, "a.py", 7)
     assert seen == [("deprecated", DeprecationWarning, "a.py", 7)]

@@ -5,7 +5,7 @@ import math
 import pytest
 from redco_runtime.actors import completions
 from redco_runtime.actors.completions import Drawing, Server
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from rollouts import Fake
 
 DRAWING = Drawing(group=2, new_tokens=3, temperature=1.0, ends=[1, 9], vocab_size=20)

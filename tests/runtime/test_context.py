@@ -14,7 +14,7 @@ from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.activations import layouts
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.nn.attention import attention, text_positions

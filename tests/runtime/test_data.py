@@ -8,7 +8,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from redco_runtime.data.batches import TrainBatches, eval_batches, example_indices, to_global
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 EXAMPLES = [{"id": i} for i in range(10)]
 

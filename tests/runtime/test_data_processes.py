@@ -15,7 +15,7 @@ from redco_runtime.base import together
 from redco_runtime.cluster import agreement
 from redco_runtime.run import lock
 from redco_runtime.data.batches import TrainBatches, eval_batches
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.remat import UNKNOWN, device_memory
 
 STEPS, BATCH, SIZE = 3, 8, 21

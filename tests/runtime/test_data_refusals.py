@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.cluster.agreement import check_same_examples
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.examples import pack_chats

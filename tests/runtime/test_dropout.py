@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 from redco_runtime.nn.attention import attention as plain_attention
 from redco_runtime.nn.dropout import Dropout, attention, drop_by_example, with_keys
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.gradients import mean_and_gradients
 from redco_runtime.step.once import OnceAStep
 from redco_runtime.nn.layers import over_layers

@@ -11,9 +11,9 @@ from linear import MESH, Config, read
 from redco_runtime.monitor import events
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.loop.command import command
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.monitor.events import EVENTS
-from redco_runtime.monitor.goodput import add_up_events
+from redco_runtime.monitor.events import add_up_events
 from redco_runtime.base.progress import PROGRESS, Progress
 from redco_runtime.run.record import Run
 from redco_runtime.loop.start import start_or_resume

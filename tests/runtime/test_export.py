@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from safetensors.numpy import load_file
 
 from redco_runtime.checkpoints import export as module
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.export import export
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.base.tensors import Tensor

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.gradients import mean_and_gradients
 from redco_runtime.step.remat import gradient_size, size_on_device
 from redco_runtime.base.state import ModelState, new_state

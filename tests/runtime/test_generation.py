@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from redco_runtime.run import generation
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.run.generation import begin_generation, generation_options, until
 from redco_runtime.run.record import Run
 

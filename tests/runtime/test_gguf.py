@@ -11,7 +11,7 @@ import tokenizers
 from gguf import GGUFReader
 from transformers import PreTrainedTokenizerFast
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.tensors import Tensor
 from redco_runtime.checkpoints.export import export, safetensors_alone
 from redco_runtime.checkpoints.gguf import changes

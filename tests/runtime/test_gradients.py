@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.nn.embedding import look_up
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step import once
 from redco_runtime.step.across import add_across
 from redco_runtime.step.once import OnceAStep

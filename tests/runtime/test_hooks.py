@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from redco_runtime.actors.rollouts import Actor
-from redco_runtime.base.errors import UserError
-from redco_runtime.run.check_pipeline import check_hooks
+from redco_runtime.actors.playing import Actor
+from redco_runtime.base.messages import UserError
+from redco_runtime.run.check_settings import check_hooks
 
 HOOKS = {
     "collate": lambda examples: {},

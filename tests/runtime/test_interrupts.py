@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from linear import read
 
-from redco_runtime.monitor.goodput import add_up_events
+from redco_runtime.monitor.events import add_up_events
 from redco_runtime.base.interrupts import APART, Ears
 
 # Says when the last function at exit runs, which is the first that is registered; after it Python takes itself down.
@@ -39,7 +39,7 @@ if act == "jax":
     import jax, numpy as np
     jax.pure_callback(wait, np.float32(0), np.float32(0)).block_until_ready()
 from redco_runtime.loop.command import command
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.monitor.events import EVENTS
 from redco_runtime.base.progress import PROGRESS
 from redco_runtime.loop.stop import Stop

@@ -7,9 +7,8 @@ import pytest
 from flax import nnx
 
 from redco_runtime.layout.activations import lay_out
-from redco_runtime.nn.layers import over_layers
+from redco_runtime.nn.layers import over_layers, saving
 from redco_runtime.layout.mesh import make_mesh
-from redco_runtime.nn.saved_names import saving
 
 L, B, D, F = 3, 4, 8, 16
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.chats.documents import ChatMaker
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.pairs import PairMaker, one_chat
@@ -14,7 +14,7 @@ from redco_runtime.data.completions.groups import answer_room
 from redco_runtime.data.completions.questions import QuestionReader
 from redco_runtime.data.labels.documents import WordLabels
 from redco_runtime.data.pictures.captions import encode_caption
-from redco_runtime.data.text.blocks import cut_row, pad_row
+from redco_runtime.data.text.prompts import cut_row, pad_row
 from redco_runtime.data.text.framed import first_tokens
 from redco_runtime.data.tokenizer import load_tokenizer
 

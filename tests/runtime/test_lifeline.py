@@ -17,7 +17,7 @@ PROGRAM = """
 import os, sys, time
 from pathlib import Path
 from redco_runtime.cluster import lifeline
-from redco_runtime.base import output
+from redco_runtime.base import messages
 from redco_runtime.base import progress
 from redco_runtime.cluster import rendezvous
 from redco_runtime.base.progress import PROGRESS
@@ -35,7 +35,7 @@ if fault == "start":
 else:
     PROGRESS.at("the examples" if index == 1 else "the devices", 7)
 if "early" not in fault:
-    output.open_log(Path(sys.argv[4]) / f"{index}.log")
+    messages.open_log(Path(sys.argv[4]) / f"{index}.log")
     os.write(2, b"of C++\\n")
 print("there", flush=True)
 sys.stdin.readline()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from redco_runtime.run import lock
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 HOLD = """
@@ -20,7 +20,7 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which what starts the tests may ignore
 from pathlib import Path
 from redco_runtime.run import lock
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 sys.stdin.readline()
 try:
     lock.hold(Path(sys.argv[1]), print)

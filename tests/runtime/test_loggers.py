@@ -14,9 +14,9 @@ from linear import read
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import masked_crc32c
 
-from redco_runtime.monitor import loggers
-from redco_runtime.base.errors import UserError
-from redco_runtime.monitor.loggers import LOGGERS
+from redco_runtime.monitor import metrics
+from redco_runtime.base.messages import UserError
+from redco_runtime.monitor.metrics import LOGGERS
 from redco_runtime.monitor.trackers import run_id
 
 # The arguments of wandb 0.31.0 and trackio 0.43.0, as far as they are used here.
@@ -106,7 +106,7 @@ def test_what_a_tracker_is_told(run, tmp_path, tracker, name):
 
 
 def test_only_process_0_logs(tmp_path, monkeypatch):
-    from redco_runtime.monitor.loggers import open_loggers
+    from redco_runtime.monitor.metrics import open_loggers
 
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     train = SimpleNamespace(log=("tensorboard",))
@@ -150,7 +150,7 @@ def broken(moment):
 
 
 def test_a_logger_that_hangs_holds_no_run_up(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(loggers, "PATIENCE", 0.1)
+    monkeypatch.setattr(metrics, "PATIENCE", 0.1)
     network = threading.Event()
     monkeypatch.setitem(LOGGERS, "mine", lambda run, start: lambda step, values: network.wait(20))
     run(tmp_path, log=("mine",), steps=2)

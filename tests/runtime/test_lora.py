@@ -16,7 +16,7 @@ from redco_runtime.nn.adapters.layers import with_lora
 from redco_runtime.checkpoints.lora import lora
 from redco_runtime.checkpoints.lora.lora import Lora
 from redco_runtime.checkpoints.lora.qlora import QLora
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.nn.dropout import drop_by_example, with_keys
 from redco_runtime.base.state import flatten
 from redco_runtime.base.tensors import Tensor

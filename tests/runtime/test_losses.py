@@ -8,12 +8,12 @@ from jax.extend.core import jaxprs_in_params
 from jax.sharding import PartitionSpec as P
 from redco_runtime.nn import losses
 from redco_runtime.layout.activations import layouts
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.nn.plain_losses import class_losses, smooth_labels
 from redco_runtime.nn.squared_error import squared_error
 from redco_runtime.layout.mesh import make_mesh
-from redco_runtime.nn.saved_names import LOGITS, saving
+from redco_runtime.nn.layers import LOGITS, saving
 
 B, D, V = 2, 4, 33
 

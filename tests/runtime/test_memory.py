@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 from linear import MESH, Config, Train, examples, make_steps
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.loop.out_of_memory import DeviceMemory
 from redco_runtime.run.record import Run
 

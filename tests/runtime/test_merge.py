@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.nn.adapters.blocks import INT8, NF4
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.load import adopt, is_part
 from redco_runtime.checkpoints.lora.lora import Lora
 from redco_runtime.checkpoints.lora.peft import base_of_run
@@ -189,7 +189,7 @@ def test_an_adapter_of_dora_or_of_more_layers_is_refused(tmp_path, monkeypatch):
     lora = Lora(lora_rank=RANK, lora_alpha=ALPHA)
     with pytest.raises(UserError, match="is none of DoRA"):
         start(tmp_path / "plain", lora)
-    monkeypatch.setattr("redco_runtime.base.features.if_asked_for", lambda module: None)
+    monkeypatch.setattr("redco_runtime.base.messages.if_asked_for", lambda module: None)
     with pytest.raises(UserError, match="has an adapter on q, where this model has none: .* adap"):
         start(tmp_path / "plain", lora, lambda _: whole(0))
 

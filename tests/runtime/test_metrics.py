@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from redco_runtime.monitor import metrics
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.monitor.metrics import Metrics
 
 

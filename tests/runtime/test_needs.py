@@ -12,7 +12,7 @@ from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.nn.experts.experts import experts
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.step.memory_estimate import measure
-from redco_runtime.nn.saved_names import saved
+from redco_runtime.nn.layers import saved
 from redco_runtime.base.state import ModelState
 
 L, B, S, D, F, E, X = 3, 8, 8, 4, 16, 4, 2

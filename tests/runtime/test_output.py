@@ -21,7 +21,7 @@ def unread(*args):
 
 
 def test_all_else_goes_on():
-    code = "from redco_runtime.base.output import show; show('a'); show('b'); print('c'); exit(3)"
+    code = "from redco_runtime.base.messages import show; show('a'); show('b'); print('c'); exit(3)"
     assert unread("-c", code) == (3, "")
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.pictures.captions import VOCAB, decode_caption, encode_caption
 from redco_runtime.data.pictures import checking, grid
 from redco_runtime.data.pictures.grid import write_grid

@@ -11,7 +11,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.pictures.framing import Framing, framing_of
 from redco_runtime.data.pictures.opening import open_picture, to_bytes
 from redco_runtime.data.pictures.processor import PROCESSOR, processor_files, with_processor

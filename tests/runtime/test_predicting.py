@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from redco_runtime.base import output
+from redco_runtime.base import messages
 from redco_runtime.data.chats.reading import with_system
 from redco_runtime.loop.command import recorded_run
-from redco_runtime.base.errors import UserError
-from redco_runtime.loop.inference import Inference
+from redco_runtime.base.messages import UserError
+from redco_runtime.loop.evaluation import Inference
 from redco_runtime.loop.predicting import answer, prompt_options, read_prompts
 from redco_runtime.run.record import Run
 from redco_runtime.loop.talking import talk
@@ -58,7 +58,7 @@ class Echo:
 @pytest.fixture
 def ask(monkeypatch):
     """Runs predict.py with these arguments."""
-    monkeypatch.setattr(output, "_QUIET", [])
+    monkeypatch.setattr(messages, "_QUIET", [])
     sharding = NamedSharding(jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]), P("data"))
 
     def run(*words, fields=("prompt",), continues=False):
@@ -102,7 +102,7 @@ def test_a_text_is_a_prompt_a_line_and_stdout_has_the_rows_alone(ask, tmp_path, 
     ask("--file", str(tmp_path / "in.txt"))
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["prediction"] for line in lines] == ["a#3", "b b#3", "c#3"]
-    output.show("a note")
+    messages.show("a note")
     assert capsys.readouterr() == ("", "a note\n")
 
 

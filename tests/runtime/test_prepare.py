@@ -13,23 +13,20 @@ from types import SimpleNamespace
 import pytest
 from runtime.texts import WORDS, S, texts_of, write
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.prepare import build, formats, shard
 from redco_runtime.data.prepare.shard import Job
-from redco_runtime.data.text import request, streaming
-from redco_runtime.data.text.documents import Bad, Shape
-from redco_runtime.data.text.encoder import id_dtype, make_encoder
-from redco_runtime.data.text.text_examples import text_examples
+from redco_runtime.data.text import sources, streaming
+from redco_runtime.data.text.documents import Bad, Contents, Shape
+from redco_runtime.data.tokenizer import id_dtype, load_tokenizer, make_encoder
+from redco_runtime.data.text.text_examples import TextMaker, text_examples
 from redco_runtime.data.text.rows import open_rows
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.texts import TextMaker
-from redco_runtime.data.text.tokens import Contents
-from redco_runtime.data.tokenizer import load_tokenizer
 
 SMALL = """
 import os
 from redco_runtime.data.prepare import formats, shard
-from redco_runtime.data.text.texts import TextMaker
+from redco_runtime.data.text.text_examples import TextMaker
 formats.RANGE, TextMaker.shard = 500, 1000
 tokenize = shard._tokenize
 def logged(job, maker):
@@ -48,8 +45,8 @@ def maker():
 @pytest.fixture
 def started(monkeypatch):
     """The makers that processes are started with."""
-    makers, start = [], request.Reader
-    monkeypatch.setattr(request, "Reader", lambda maker: makers.append(maker) or start(maker))
+    makers, start = [], sources.Reader
+    monkeypatch.setattr(sources, "Reader", lambda maker: makers.append(maker) or start(maker))
     return makers
 
 
@@ -119,7 +116,7 @@ def test_processes_share_the_shards_out(tmp_path, monkeypatch, maker, count):
     facts = {"source": source, "path": path, "vocabulary": 300, "shape": Shape(S, "on", 0.1)}
 
     def make(index):
-        with request.Reader(maker) as reader:
+        with sources.Reader(maker) as reader:
             return [*reader.ask("build", **facts, folder=str(tmp_path), place=(index, count))]
 
     with ThreadPoolExecutor(count) as pool:
@@ -166,7 +163,7 @@ def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
     workers = []
 
     def start(*args, **variables):
-        workers.append(request.Reader(*args, **variables))
+        workers.append(sources.Reader(*args, **variables))
         workers[0].process.kill()
         return workers[-1]
 
@@ -187,14 +184,14 @@ def test_what_it_refuses_is_refused(tmp_path):
 
 
 def test_where_it_ends_before_it_is_done_is_said(tmp_path, monkeypatch):
-    start = request.Reader
+    start = sources.Reader
 
     def killed(maker):
         reader = start(maker)
         reader.process.kill()
         return reader
 
-    monkeypatch.setattr(request, "Reader", killed)
+    monkeypatch.setattr(sources, "Reader", killed)
     path = write(tmp_path / "a.jsonl", *WORDS)
     with pytest.raises(
         UserError, match="^the process that reads --data has ended with -9: a lack of"
@@ -209,9 +206,9 @@ def test_it_ends_with_the_one_that_asks(tmp_path, maker):
     facts = {"sources": [source], "shape": Shape(S, "on", 0.0), "rows": 10, "batch": 1}
     facts["places"] = {0: (0, 0)}
     for busy in (True, False):
-        with request.Reader(maker) as reader:
+        with sources.Reader(maker) as reader:
             if busy:
-                windows = reader.ask(f"{request.RUNTIME}.data.prepare.windows", **facts)
+                windows = reader.ask(f"{sources.RUNTIME}.data.prepare.windows", **facts)
                 assert next(windows)["number"] == 0
             reader.pipe.close()
             assert reader.process.wait(20) == 0
@@ -234,7 +231,7 @@ def test_no_jax_is_imported():
 
 
 def test_an_answer_that_is_cut_short_is_said(maker):
-    with request.Reader(maker) as reader:
+    with sources.Reader(maker) as reader:
         reader.process.kill()
         reader.pipe, theirs = Pipe()
         os.write(theirs.fileno(), (100).to_bytes(4) + b"less")

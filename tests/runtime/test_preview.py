@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from linear import MESH, Config
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.dry_run import prepare
 from redco_runtime.data.preview import preview
 from redco_runtime.run.record import Run

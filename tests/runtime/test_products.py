@@ -13,11 +13,10 @@ from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AbstractDevice
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.mesh import make_mesh
-from redco_runtime.nn.layers import over_layers
+from redco_runtime.nn.layers import over_layers, saving
 from redco_runtime.nn.products import FORMS, multiply, quantize, quantize_products
-from redco_runtime.nn.saved_names import saving
 
 X, W = (
     jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(4, 6, 32), (32, 16)])

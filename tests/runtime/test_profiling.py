@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.monitor.profiling import Profile, parse_steps
 
 

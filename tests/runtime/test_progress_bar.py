@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from redco_runtime.base import progress_bar
-from redco_runtime.base.progress_bar import ProgressBar
+from redco_runtime.base import progress
+from redco_runtime.base.progress import ProgressBar
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 PROGRAM = """
 import time
-from redco_runtime.base.progress_bar import ProgressBar
+from redco_runtime.base.progress import ProgressBar
 with ProgressBar("reading weights", 4000, "parameters") as bar:
     bar.update(1000)
     time.sleep(2.5)
@@ -27,7 +27,7 @@ with ProgressBar("reading weights", 4000, "parameters") as bar:
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(progress_bar, "EVERY", 0.1)
+    monkeypatch.setattr(progress, "EVERY", 0.1)
 
 
 def test_elsewhere_it_is_a_line_at_a_time(quick, capsys):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from linear import Config, Train
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints import publish
 from redco_runtime.run.record import Run
 

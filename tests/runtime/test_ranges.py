@@ -10,7 +10,7 @@ from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
 from redco_new.models.recipes import RECIPES
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.run.check_settings import RANGES, check_values
 
 

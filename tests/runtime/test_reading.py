@@ -20,18 +20,17 @@ from redco_runtime.data.chats import pairs as preferences
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.reading import read_chat
 from redco_runtime.data.completions.questions import QuestionReader
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.labels.reading import read_text, read_words
-from redco_runtime.base.json_lines import read_lines
+from redco_runtime.base.files import read_lines
 from redco_runtime.data.pairs.reading import read_pair
 from redco_runtime.data.pictures.captioned import TABLE, _read_table
 from redco_runtime.run.record import FILE, load_run
 from redco_runtime.base.hf_files import INDEX, ONE, Stored, check_config, open_tensors
 from redco_runtime.data.text.documents import Bad
-from redco_runtime.data.prepare.formats import parse_rows, parts_of
+from redco_runtime.data.prepare.formats import parse_rows, parts_of, read_items
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.prepare.reading import read_items
-from redco_runtime.data.text.texts import TextMaker
+from redco_runtime.data.text.text_examples import TextMaker
 from redco_runtime.data.tokenizer import load_tokenizer
 
 SOME = settings(FUZZ, max_examples=40)

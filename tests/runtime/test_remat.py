@@ -10,13 +10,11 @@ from redco_runtime.nn import losses
 from redco_runtime.step import memory_estimate, remat
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.layout.activations import lay_out, layouts
-from redco_runtime.base.errors import UserError
-from redco_runtime.base.output import announce
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.nn.losses import cross_entropy
-from redco_runtime.step.jaxprs import stacks_around
-from redco_runtime.step.memory_estimate import Saving, measure
+from redco_runtime.step.memory_estimate import Saving, measure, stacks_around
 from redco_runtime.step.remat import choose, fit, state_size, writes_out
-from redco_runtime.nn.saved_names import CHOICE, LOGITS, Choice, saved
+from redco_runtime.nn.layers import CHOICE, LOGITS, Choice, saved
 from redco_runtime.base.state import ModelState, TrainState
 
 L, B, D, F = 3, 8, 4, 16

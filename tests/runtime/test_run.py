@@ -8,7 +8,7 @@ import pytest
 
 from redco_runtime.checkpoints.lora.lora import Lora
 from redco_runtime.loop.command import begun_with
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.together import wait_for_all
 from redco_runtime.run.record import Run, load_run
 

@@ -8,7 +8,7 @@ import pytest
 from recipes.pipelines import pipeline
 
 from redco_runtime.loop.evaluation import samples_of
-from redco_runtime.data.text.samples import first_words
+from redco_runtime.data.text.prompts import first_words
 
 ASKED, SAID = {"role": "user", "content": "Hi?"}, {"role": "assistant", "content": "Yes."}
 PAIR = {"prompt": "Hi?", "chosen": "Yes.", "rejected": "No."}

@@ -4,7 +4,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from redco_runtime.base.output import announce, announce_training
+from redco_runtime.base.messages import announce, announce_training
 from redco_runtime.loop.scoring import evaluated_run, examples_of
 from redco_runtime.run.record import Run
 

@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from redco_runtime.actors.served import Drawn, drawn_by_server, served
 from redco_runtime.base.contracts import Steps
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.state import ModelState
 from redco_runtime.base.tensors import Tensor
 from redco_runtime.layout.mesh import make_mesh

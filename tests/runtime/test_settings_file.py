@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from redco_runtime.loop import command as cli
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 
 
 @dataclass(frozen=True)

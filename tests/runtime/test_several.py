@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.contracts import Steps
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.run.record import Run
 from redco_runtime.nn import divergence as module

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.checkpoints import tensors
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.layout.specs import shard_bytes
-from redco_runtime.checkpoints.shared_reads import move, to_read
+from redco_runtime.checkpoints.tensors import move, to_read
 
 SHAPE = (1024, 1536)  # 6 MB
 OTHER_SPLITS = [

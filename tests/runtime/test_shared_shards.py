@@ -10,7 +10,7 @@ import pytest
 
 from redco_runtime.data.prepare import build, shared_shards
 from redco_runtime.data.prepare.shard import Job
-from redco_runtime.data.text.tokens import Contents
+from redco_runtime.data.text.documents import Contents
 
 
 class Sent:

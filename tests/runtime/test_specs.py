@@ -4,7 +4,7 @@ import optax
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.layout.specs import (
     constrain,

@@ -11,10 +11,10 @@ from jax.sharding import PartitionSpec as P
 from linear import PIPELINE, Config, Train, examples, read
 
 from redco_runtime.data.batches import eval_batches
-from redco_runtime.base.errors import UserError
-from redco_runtime.loop.inference import Inference
+from redco_runtime.base.messages import UserError
+from redco_runtime.loop.evaluation import Inference
 from redco_runtime.run.record import Run
-from redco_runtime.data.subset import Spread
+from redco_runtime.data.example_streams import Spread
 from redco_runtime.base.state import ModelState
 
 

@@ -7,7 +7,7 @@ import pytest
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.nn.experts.expert_rows import PRODUCTS

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from runtime.texts import WORDS, Letters, read, texts_of, write
 
-from redco_runtime.base.errors import UserError
-from redco_runtime.base.output import announce
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.data.prepare import tables, windows
 from redco_runtime.data.text import streaming, weighted
 

@@ -6,7 +6,7 @@ from itertools import count, islice
 import numpy as np
 import pytest
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.example_streams import check_held_out, is_stream
 from redco_runtime.data.iterators import Stream
 

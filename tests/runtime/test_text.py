@@ -8,16 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from runtime.texts import WORDS, Letters, S, read, texts_of, write
-from redco_runtime.base.errors import UserError
-from redco_runtime.base.output import announce
+from redco_runtime.base.messages import UserError, announce
 from redco_runtime.nn.packed_rows import most_texts
 from redco_runtime.data.prepare import build as building
-from redco_runtime.data.prepare import formats, reading
-from redco_runtime.data.text import packing, texts
+from redco_runtime.data.prepare import formats
+from redco_runtime.data.text import packing, text_examples
 from redco_runtime.data.text import rows as shard_rows
-from redco_runtime.data.text.blocks import rows_to_continue
+from redco_runtime.data.text.prompts import rows_to_continue
 from redco_runtime.data.text.text_examples import cut_texts
-from redco_runtime.data.text.mixture import Mixture
+from redco_runtime.data.text.examples import Mixture
 
 
 @pytest.mark.parametrize("way", ["on", "off"])
@@ -92,17 +91,17 @@ def test_a_book_is_held_out_in_stretches():
 @pytest.mark.parametrize("size", [7, 50, 10**6])
 def test_parts_of_a_file_have_its_lines_once(tmp_path, monkeypatch, size):
     monkeypatch.setattr(formats, "RANGE", size)
-    monkeypatch.setattr(reading, "BLOCK", 5)
+    monkeypatch.setattr(formats, "BLOCK", 5)
     text = "".join(f"{'é' * (i % 9)}{i}\n" for i in range(60)) + "the end"
     (tmp_path / "a.txt").write_text(text)
     write(tmp_path / "a.jsonl", *WORDS)
     parts = formats.FORMATS["text"].split(str(tmp_path / "a.txt"))
-    items = [[*reading.read_text(part)] for part in parts]
+    items = [[*formats.read_text(part)] for part in parts]
     assert "".join(item.text for part in items for item in part) == text
     assert [item.ends for part in items for item in part if item.ends is not None].count(True) == 1
-    maker = texts.TextMaker(None, "text")
+    maker = text_examples.TextMaker(None, "text")
     parts = formats.FORMATS["json"].split(str(tmp_path / "a.jsonl"))
-    assert [item.text for part in parts for item in reading.read_items(maker, part)] == WORDS
+    assert [item.text for part in parts for item in formats.read_items(maker, part)] == WORDS
 
 
 def test_a_mixture_has_its_shares_and_whole_epochs(tmp_path):
@@ -151,7 +150,7 @@ def test_a_source_is_tokenized_once_and_again_where_it_changes(tmp_path, monkeyp
 def test_what_was_prepared_by_a_former_version_is_read(tmp_path, monkeypatch):
     """Its shards lie beside its index; so do those of another layout of the same tokens."""
     monkeypatch.setattr(formats, "RANGE", 500)
-    monkeypatch.setattr(texts.TextMaker, "shard", 1000)
+    monkeypatch.setattr(text_examples.TextMaker, "shard", 1000)
     path = write(tmp_path / "a.jsonl", *WORDS)
     one, fresh = read(tmp_path, path), read(tmp_path / "fresh", path, sequence_length=8)
     one, fresh = ([[*map(str, rows)] for rows in both] for both in (one, fresh))
@@ -161,7 +160,7 @@ def test_what_was_prepared_by_a_former_version_is_read(tmp_path, monkeypatch):
     index.write_text(
         json.dumps({k: v for k, v in json.loads(index.read_text()).items() if k != "folder"})
     )
-    monkeypatch.setattr(texts.TextMaker, "documents", None)
+    monkeypatch.setattr(text_examples.TextMaker, "documents", None)
     for before, changes in ((one, {}), (fresh, {"sequence_length": 8})):
         assert [[*map(str, rows)] for rows in read(tmp_path, path, **changes)] == before
     assert len([*index.parent.glob("0*.tokens")]) > 2
@@ -169,7 +168,7 @@ def test_what_was_prepared_by_a_former_version_is_read(tmp_path, monkeypatch):
 
 def test_a_folder_has_few_files(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "RANGE", 100)
-    monkeypatch.setattr(texts.TextMaker, "shard", 200)
+    monkeypatch.setattr(text_examples.TextMaker, "shard", 200)
     monkeypatch.setattr(shard_rows, "GROUP", 2)
     read(tmp_path, write(tmp_path / "a.jsonl", *WORDS))
     folders = [*(tmp_path / "tokens").glob("*/*-MB-*")]
@@ -179,7 +178,7 @@ def test_a_folder_has_few_files(tmp_path, monkeypatch):
 
 def test_shards_are_larger_where_there_is_much(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "RANGE", 100)
-    monkeypatch.setattr(texts.TextMaker, "shard", 200)
+    monkeypatch.setattr(text_examples.TextMaker, "shard", 200)
     monkeypatch.setattr(building, "SHARDS", 4)
     read(tmp_path, write(tmp_path / "a.jsonl", *WORDS))
     assert 4 <= len([*(tmp_path / "tokens").glob("*/*/*.tokens")]) <= 6
@@ -192,7 +191,7 @@ def test_other_rows_are_of_the_same_tokens(tmp_path, monkeypatch, change):
     path = write(tmp_path / "a.jsonl", *WORDS)
     fresh = [[*map(str, rows)] for rows in read(tmp_path / "fresh", path, **change)]
     before = read(tmp_path, path)
-    monkeypatch.setattr(texts.TextMaker, "documents", None)
+    monkeypatch.setattr(text_examples.TextMaker, "documents", None)
     assert [[*map(str, rows)] for rows in read(tmp_path, path, **change)] == fresh
     for rows, again in zip(before, read(tmp_path, path), strict=True):
         assert [*map(str, rows)] == [*map(str, again)]
@@ -200,7 +199,7 @@ def test_other_rows_are_of_the_same_tokens(tmp_path, monkeypatch, change):
 
 def test_a_build_goes_on_where_it_was_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "RANGE", 500)
-    monkeypatch.setattr(texts.TextMaker, "shard", 1000)
+    monkeypatch.setattr(text_examples.TextMaker, "shard", 1000)
     path = write(tmp_path / "a.jsonl", *WORDS)
     made, make = [], building.make_shards
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.data.tokenizer import load_tokenizer, tokenizer_if_any
 
 

@@ -15,9 +15,9 @@ import pytest
 from generated import ROOT
 from linear import MESH, PIPELINE, Config, Model, Train, examples, read, train_source
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.gradients import weighted_sums
-from redco_runtime.loop.inference import Inference
+from redco_runtime.loop.evaluation import Inference
 from redco_runtime.run.record import Run
 from redco_runtime.base.state import ModelState
 

@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from safetensors.numpy import save_file
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.checkpoints.load import load, make_buffer
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.base.state import ModelState, flatten

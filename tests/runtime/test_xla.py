@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.step.xla import compiler_options
 
 EMBED = "xla_embed_ir_in_executable"  # one that the compiler for CPUs has

@@ -42,7 +42,7 @@ EDITED = {
     "my_project/config.py": ["def matrices(params"],  # what a project made before decays stays
     PIPELINE: ["return 0.5 * losses_BS", 'print_once("reading")'],
     MODEL: ["normal(0.01)"],
-    "my_project/runtime/base/errors.py": ["MINE = 1  # of the user"],
+    "my_project/runtime/base/messages.py": ["MINE = 1  # of the user"],
     TRAIN: [
         '            print_once(f"{run.config.train.steps} steps")\n            train(steps, run)\n'
     ],

@@ -226,7 +226,7 @@ NOTES = {
         "FileNotFoundError: [Errno 2] No such file or directory: 'net/pipeline.py.data'",
     ),
     "told": (
-        'from net.runtime.base.errors import UserError\n    raise UserError("--text-files: none here")',
+        'from net.runtime.base.messages import UserError\n    raise UserError("--text-files: none here")',
         "--text-files: none here",
     ),
     "exit": ("raise SystemExit(1)", "SystemExit: 1"),

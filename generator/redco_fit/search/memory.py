@@ -14,7 +14,7 @@ from redco_fit.search.model import Planned
 
 FIT, NOTHING = "fit", "nothing_saveable"
 ATTENTION = "attention"  # what the runtime calls its output (redco_runtime/nn/kernels.py)
-LOGITS = "logits_BSV"  # what it calls those that a loss keeps (redco_runtime/nn/saved_names.py)
+LOGITS = "logits_BSV"  # what it calls those that a loss keeps (redco_runtime/nn/layers.py)
 MOMENTS = 2  # of AdamW, the optimizer of the preset full
 
 

@@ -34,8 +34,8 @@ def report(
 
     use_runtime()
     # Which goes on where nobody reads, as after `| head`.
-    from redco_runtime.base.output import show
-    from redco_runtime.base.paths import written_here
+    from redco_runtime.base.messages import show
+    from redco_runtime.base.files import written_here
 
     folder, to = _folder("RUN", run), _folder("--out", out or run)
     result = read_report(folder)
@@ -55,7 +55,7 @@ def report(
 
 def _folder(where: str, text: str) -> Any:
     """Return the path of a folder, which may be in a bucket. Raises RedcoError."""
-    from redco_runtime.base.paths import work_folder
+    from redco_runtime.base.files import work_folder
 
     try:
         return work_folder(text)

@@ -60,7 +60,7 @@ class TextMethods:
                 f"from redco_runtime.nn.anew import {x}" for x in ("decode_anew", "empty_texts")
             }
         if not self.shares:
-            lines.add("from redco_runtime.base.errors import UserError")
+            lines.add("from redco_runtime.base.messages import UserError")
         return lines
 
     @property

@@ -14,7 +14,7 @@ from redco_new.render.execute import use_runtime
 from redco_new.report.curve import Points, draw_svg, draw_text
 
 if TYPE_CHECKING:
-    from redco_runtime.monitor.goodput import Sums
+    from redco_runtime.monitor.events import Sums
 
 NOTABLE = ("start", "restart", "signal", "fault", "late")  # events
 
@@ -80,8 +80,8 @@ class Report:
 def read_report(folder: Path) -> Report:
     """Return what the files of a work folder say. Raises RedcoError where no step was logged."""
     use_runtime()
-    from redco_runtime.monitor.goodput import add_up_events  # as a run's own end counts it
-    from redco_runtime.base.json_lines import read_lines
+    from redco_runtime.monitor.events import add_up_events  # as a run's own end counts it
+    from redco_runtime.base.files import read_lines
 
     try:
         events = read_lines(folder / "events.jsonl", "time", "seconds")

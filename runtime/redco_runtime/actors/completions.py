@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.errors import UserError, shown
-from ..base.output import print_once
+from ..base.messages import UserError, print_once, shown
 
 PROMPTS = 1024  # of a request, at most: VLLM_MAX_COMPLETION_PROMPTS
 PAUSES = 1.0, 30.0  # seconds between two tries: the first, doubled up to the second

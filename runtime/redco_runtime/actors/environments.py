@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import UserError
-from ..base.output import announce
-from .rollouts import Row
+from ..base.messages import UserError, announce
+from .playing import Row
 
 # Observations, one of each environment -> its actions, as the environment takes them.
 Act = Callable[[list[np.ndarray]], Sequence[Any]]

@@ -14,16 +14,15 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from ..base.contracts import Steps, Weights
-from ..base.errors import UserError
-from ..base.output import print_once
-from ..base.paths import is_bucket, remove_tree
+from ..base.messages import UserError, print_once
+from ..base.files import is_bucket, remove_tree
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree
 from ..checkpoints.export import export, gather
 from ..loop.branches import branch_of
 from ..run.record import Run
 from .completions import Answer, Drawing, Server
-from .rollouts import Row
+from .playing import Row
 
 # Nats by which a token's log-probability differs on average, between the server and the trainer: rounding to 16 bits
 # makes some hundredths, and a server that computes with other weights, or was asked something else, several.

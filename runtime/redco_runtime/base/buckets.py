@@ -21,9 +21,8 @@ from etils.epath.gpath import PosixGPath
 from fsspec import config
 
 from . import orbax_in_s3
-from .errors import UserError
-from .output import print_once
-from .paths import whole_checkpoints
+from .messages import UserError, print_once
+from .files import whole_checkpoints
 
 SEND = 2.0  # seconds between two writes of what was appended: GCS takes one a second of an object
 PATIENCE = 600.0  # seconds in which a bucket may be out of reach

@@ -6,9 +6,9 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from .errors import UserError
+from .messages import UserError
 from .hf_files import LABELS
-from .json_lines import parse_json
+from .files import parse_json
 
 
 def labels_in(file: Path) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from .errors import UserError, listed
-from .json_lines import parse_json
-from .paths import is_bucket, path_of, scheme_of
+from .messages import UserError, listed
+from .files import is_bucket, parse_json, path_of, scheme_of
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 CONFIGS = ("config.json", "generation_config.json", "preprocessor_config.json")

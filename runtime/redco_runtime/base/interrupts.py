@@ -34,7 +34,8 @@ class Ears(AbstractContextManager["Ears"]):
     def __enter__(self) -> "Ears":
         if threading.current_thread() is threading.main_thread():
             own = [n for n in self._numbers if signal.getsignal(n) != signal.SIG_IGN]
-            self._before = {number: signal.signal(number, _nothing) for number in own}
+            # Handlers that leave the signal to the thread.
+            self._before = {number: signal.signal(number, lambda *_: None) for number in own}
         if self._before:
             ears, self._mouth = os.pipe()
             os.set_blocking(self._mouth, False)
@@ -107,7 +108,3 @@ def _say(text: str) -> None:
         os.write(2, f"{text}\n".encode())
     except OSError:  # nobody reads it
         pass
-
-
-def _nothing(*_: object) -> None:
-    """Leave a signal, as its handler, to the thread."""

@@ -1,14 +1,18 @@
-"""What this process is busy with, and how long that may take."""
+"""What this process is busy with, how long that may take, and what a long wait says of itself."""
 
 import math
 import os
 import statistics
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tqdm import tqdm
 
 LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
@@ -21,6 +25,10 @@ STARTING = (  # in this order
     *("its weights", "a compilation", "a wait for the compilations of all", "its first step"),
 )
 STEPPING = ("the examples", "the devices", "the loop")  # of a step, in its order; it waits for two
+EVERY = 30.0  # seconds between two lines
+MOVES = 1.0  # seconds between two moves of a bar
+LINE = "{desc}: {percentage:.0f}% of {total_fmt}{unit}, {elapsed}, {remaining} left"
+ENDLESS = "{desc}: {elapsed} so far"  # of what nobody knows the end of
 
 
 @dataclass(frozen=True)
@@ -107,3 +115,51 @@ class Progress:
 
 
 PROGRESS = Progress()  # of this process, as it has one main thread
+
+
+class ProgressBar(AbstractContextManager["ProgressBar"]):
+    """Says, in `with`, how far something is, and how long it still takes.
+
+    what: it. total: how much there is of it, of which `done` is done before; 0 where nobody knows.
+    unit: what is counted; "B" are bytes. shown: whether this process says it.
+    """
+
+    def __init__(
+        self, what: str, total: int = 0, unit: str = "", done: int = 0, shown: bool = True
+    ) -> None:
+        self._what, self._total, self._shown = what, total or None, shown
+        self._before = self._done = done
+        self._about = {"unit": unit if unit == "B" else f" {unit}", "unit_scale": True}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._show, name="progress bar", daemon=True)
+
+    def __enter__(self) -> "ProgressBar":
+        if self._shown:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._shown:
+            self._thread.join()
+
+    def update(self, count: int) -> None:
+        """Count what has been done since."""
+        self._done += count
+
+    def _show(self) -> None:
+        about = {"total": self._total, "initial": self._before, **self._about}
+        if not sys.stderr.isatty():
+            about |= {"prefix": self._what, "bar_format": LINE if self._total else ENDLESS}
+            since = time.monotonic()
+            while not self._over.wait(EVERY):
+                elapsed = time.monotonic() - since
+                line = tqdm.format_meter(self._done, elapsed=elapsed, **about)
+                print(line, file=sys.stderr)
+            return
+        about |= {} if self._total else {"bar_format": "{desc} {elapsed}"}
+        with tqdm(desc=self._what, dynamic_ncols=True, **about) as bar:
+            while not self._over.wait(MOVES):
+                bar.update(self._done - bar.n)
+                bar.refresh()
+            bar.update(self._done - bar.n)

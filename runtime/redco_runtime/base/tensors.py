@@ -9,26 +9,19 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Tensor:
-    """The place of a parameter in a checkpoint.
+    """The place of a parameter in a checkpoint."""
 
-    name: of the tensor; one {} for each leading dim of the parameter, which is stacked of several.
-    order: the stored dim that each of the parameter's other dims is; () for the same order.
-    part: (dim, start, stop): the range of a stored dim that is the parameter; None for all.
-    optional: a checkpoint may lack it, or have it for another number of classes; then the parameter keeps its
-        initial value.
-    otherwise: the tensor that it is read from where a checkpoint lacks it; "" for none.
-    classes: whether the parameter's last dim is of classes, which have names.
-    first, step: what the first {} is for the first of a stack, and by how much more it is for the next.
-    """
-
-    name: str
-    order: tuple[int, ...] = ()
-    part: tuple[int, int, int] | None = None
+    name: str  # of the tensor; one {} for each leading dim of the parameter, which is stacked of several
+    order: tuple[int, ...] = ()  # the stored dim that each of the others is; () for the same order
+    part: tuple[int, int, int] | None = (
+        None  # (stored dim, start, stop) of the parameter; None: all
+    )
+    # A checkpoint may lack it, or have it of other classes: the parameter keeps its initial value.
     optional: bool = False
-    otherwise: str = ""
-    classes: bool = False
-    first: int = 0
-    step: int = 1
+    otherwise: str = ""  # the tensor that it is read from where a checkpoint lacks it; "" for none
+    classes: bool = False  # whether the parameter's last dim is of classes, which have names
+    first: int = 0  # what the first {} is for the first of a stack
+    step: int = 1  # by how much more it is for the next
 
     @property
     def depth(self) -> int:

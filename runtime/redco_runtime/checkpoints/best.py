@@ -10,9 +10,8 @@ from pathlib import Path
 
 import jax
 
-from ..base.errors import UserError, writing
-from ..base.output import print_once
-from ..base.paths import remove_tree
+from ..base.messages import UserError, print_once, writing
+from ..base.files import remove_tree
 from ..base.state import PyTree, TrainState
 from ..base.together import of_first, wait_for_all
 from ..run.record import Run

@@ -14,27 +14,15 @@ from typing import Any, NoReturn, TypeVar
 import jax
 import jax.numpy as jnp
 
-from ..base.errors import UserError, listed, writing
-from ..base.paths import is_bucket, path_of, send_lines, whole_checkpoints
+from ..base.messages import UserError, listed, writing
+from ..base.files import is_bucket, path_of, send_lines, whole_checkpoints
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
 from ..base.together import decide, patience
 from ..run.record import BEST, LAST
 from .checksums import Damaged, write_checksums
-from .fit_report import describe, differences
-from .tensors import (
-    FROZEN,
-    Flat,
-    bare,
-    divide,
-    heads,
-    is_later,
-    names_of_other,
-    orbax,
-    read,
-    read_as,
-    trained_before,
-)
+from . import tensors
+from .tensors import Flat, describe, differences
 
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
@@ -88,17 +76,17 @@ class Checkpoints(AbstractContextManager):
                 raise FileExistsError(f"step {latest} is there, which is later than step {step}")
             if latest != step:
                 self._saving = step
-                frozen, leaves = divide(flatten(state))
+                frozen, leaves = tensors.divide(flatten(state))
                 if frozen and not self._frozen_is_there:
                     self._save_frozen(frozen, anew=latest is None)
                 about = self._shapes | ({POSITION: position} if position else {})
-                arguments = orbax().args.PyTreeSave(leaves, custom_metadata=about)
+                arguments = tensors.orbax().args.PyTreeSave(leaves, custom_metadata=about)
                 self._manager.save(step, args=arguments, force=True)
 
     def _save_frozen(self, leaves: Flat, anew: bool) -> None:
         """Write what is frozen, if it is `anew`: of a run that has no checkpoint."""
         if anew:
-            with Checkpoints(self.directory / FROZEN, keep=1) as once:
+            with Checkpoints(self.directory / tensors.FROZEN, keep=1) as once:
                 before = once.latest()
                 once.save(0 if before is None else before + 1, leaves)  # of a run that never saved
         self._frozen_is_there = True
@@ -118,23 +106,23 @@ class Checkpoints(AbstractContextManager):
     ) -> State:
         """Return `abstract` with its tensors; alone: of a model, which another recipe may have trained."""
         folders = self._folders(folder)
-        wanted, (stored, shapes) = flatten(abstract), heads(folders, parts)
+        wanted, (stored, shapes) = flatten(abstract), tensors.heads(folders, parts)
         self.position = shapes.get(POSITION)
-        later = [path for path in wanted.keys() - stored.keys() if is_later(path)]
-        names, rest = trained_before(wanted, stored, shapes)
+        later = [path for path in wanted.keys() - stored.keys() if tensors.is_later(path)]
+        names, rest = tensors.trained_before(wanted, stored, shapes)
         lacks = not wanted.keys() - later - names.keys() <= stored.keys()
-        if alone and lacks and (others := names_of_other(wanted, stored)):
+        if alone and lacks and (others := tensors.names_of_other(wanted, stored)):
             paths = {_path(here): _path(there) for here, there in others.items()}
             renamed = {here: stored[there] for here, there in others.items()}
             theirs = {here: shapes[there] for here, there in paths.items() if there in shapes}
             self._check_fit(folder, wanted, renamed, theirs, self._shapes)
-            return rebuild(abstract, read_as(folders, wanted, others))
+            return rebuild(abstract, tensors.read_as(folders, wanted, others))
         zeros = {path: wanted.pop(path) for path in later}
         absent = {k: jnp.zeros(x.shape, x.dtype, device=x.sharding) for k, x in zeros.items()}
         same = {path: leaf for path, leaf in wanted.items() if path not in names}
         self._check_fit(folder, same, rest, shapes, self._shapes)
         named = {path: names.get(path, path) for path in wanted}
-        return rebuild(abstract, {**read_as(folders, wanted, named), **absent})
+        return rebuild(abstract, {**tensors.read_as(folders, wanted, named), **absent})
 
     def restore_common(
         self, arrays: Flat, further: Callable[[Flat, Flat], Flat] = lambda *_: {}
@@ -153,18 +141,18 @@ class Checkpoints(AbstractContextManager):
         self, folder: Path, arrays: Flat, further: Callable[[Flat, Flat], Flat]
     ) -> tuple[Flat, list[str]]:
         folders = self._folders(folder)
-        stored, shapes = heads(folders, MODEL)
+        stored, shapes = tensors.heads(folders, MODEL)
         trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
         names = {_path(name): name for name in trained_last}
         if names.keys().isdisjoint(arrays):
             names = {_path(path): name for path, name in names.items()}
-        also = further(bare(stored, names, shapes), arrays)
+        also = further(tensors.bare(stored, names, shapes), arrays)
         wanted = {names[path]: leaf for path, leaf in {**arrays, **also}.items() if path in names}
         same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
         own = self._shapes | {path: leaf.shape for path, leaf in also.items()}
         ours = {_path(names[p]): x for p, x in own.items() if p in names}
         self._check_fit(folder, wanted, same, shapes, ours)
-        leaves = read(folders, wanted)
+        leaves = tensors.read(folders, wanted)
         common = {path: leaves[name] for path, name in names.items() if name in leaves}
         return common, sorted(names.keys() - common.keys())
 
@@ -177,7 +165,7 @@ class Checkpoints(AbstractContextManager):
         return self._newest(lambda x: (int(x.name), self._model(x, abstract))) or self._absent()
 
     def _model(self, folder: Path, abstract: ModelState) -> ModelState:
-        if not heads([folder], AVERAGE[:1])[0]:
+        if not tensors.heads([folder], AVERAGE[:1])[0]:
             return self._fill(folder, abstract, MODEL, alone=True)
         named = {"ema": abstract.params, "variables": abstract.variables, "frozen": abstract.frozen}
         average = self._fill(folder, named, AVERAGE, alone=True)
@@ -191,15 +179,15 @@ class Checkpoints(AbstractContextManager):
         parents = (self.directory, *self.directory.parents)
         run = next((path.with_name(LAST) for path in parents if path.name == BEST), None)
         newest = (Checkpoints(run) if run else self)._newest
-        return newest(lambda folder: heads([folder], ())[1].get(POSITION)) or {}
+        return newest(lambda folder: tensors.heads([folder], ())[1].get(POSITION)) or {}
 
     def paths(self) -> set[str]:
         """Return the paths of what the newest has of models, beside what is frozen."""
-        return self._newest(lambda x: {_path(name) for name in heads([x], MODEL)[0]}) or set()
+        return self._newest(lambda x: {*map(_path, tensors.heads([x], MODEL)[0])}) or set()
 
     def _folders(self, folder: Path) -> list[Path]:
         """Return that of a checkpoint, and that of what is frozen, where something is."""
-        frozen = Checkpoints(self.directory / FROZEN)._newest(lambda folder: folder)
+        frozen = Checkpoints(self.directory / tensors.FROZEN)._newest(lambda folder: folder)
         return [folder] if frozen is None else [folder, frozen]
 
     def _check_fit(
@@ -259,19 +247,20 @@ class Checkpoints(AbstractContextManager):
 
     def _open(self, state: PyTree) -> Any:
         """Return the writer of such states. It tidies up, so a program that only reads must not make one."""
-        asynchronous = orbax().options.AsyncOptions(
+        orbax = tensors.orbax()
+        asynchronous = orbax.options.AsyncOptions(
             timeout_secs=patience(), post_finalization_callback=self._add_checksums
         )
         becoming_whole = {"cleanup_tmp_directories": True}
         if is_bucket(self.directory):
             becoming_whole = self.directory.checkpoint_options(tidy=jax.process_index() == 0)
-        options = orbax().CheckpointManagerOptions(
+        options = orbax.CheckpointManagerOptions(
             async_options=asynchronous, **self._retention, **becoming_whole
         )
         most = max(x.nbytes for x in jax.tree.leaves(state)) // 10**9 + AT_ONCE
         # zarr3 can have checksums.
-        handler = orbax().PyTreeCheckpointHandler(use_zarr3=True, save_concurrent_gb=most)
-        writer = orbax().CheckpointManager(self.directory, options=options, item_handlers=handler)
+        handler = orbax.PyTreeCheckpointHandler(use_zarr3=True, save_concurrent_gb=most)
+        writer = orbax.CheckpointManager(self.directory, options=options, item_handlers=handler)
         # It would tell JAX its own step in the place of Stop's count, and a signal that comes then be lost.
         writer.reached_preemption = lambda step: False
         return writer

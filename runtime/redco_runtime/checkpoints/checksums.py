@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import jax
 
-from ..base.paths import is_bucket
+from ..base.files import is_bucket
 from ..base.together import decide
 
 CHECKSUMS = "checksums.json"

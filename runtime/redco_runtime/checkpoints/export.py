@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ..base.errors import UserError, writing
+from ..base.messages import UserError, writing
 from ..base.hf_files import INDEX, ONE
-from ..base.paths import is_bucket, path_of
+from ..base.files import is_bucket, path_of
 from ..base.state import PyTree, flatten
 from ..base.tensors import Tensor, wholes
 from ..base.together import of_first, wait_for_all

@@ -12,17 +12,16 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..base.contracts import Config, Steps, Weights
-from ..base.errors import MOST_LINES, UserError, first, listed
-from ..base.features import feature
+from ..base.messages import MOST_LINES, UserError, feature, first, listed
 from ..base.hf_files import Stored, find, open_checkpoint
-from ..base.paths import check_paths, path_of, work_folder
-from ..base.progress_bar import ProgressBar
+from ..base.files import check_paths, path_of, work_folder
+from ..base.progress import ProgressBar
 from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes
 from ..layout.specs import shard_bytes
 from .checkpoint import Checkpoints
 from .checksums import CHECKSUMS
-from .shared_reads import move, to_read
+from .tensors import move, to_read
 
 Shapes = Mapping[str, jax.ShapeDtypeStruct]  # by path
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from ..base.output import print_once
+from ..base.messages import print_once
 from ..layout.mesh import axes_of
 from ..nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter, scale_of
 from ..nn.matrices import restore

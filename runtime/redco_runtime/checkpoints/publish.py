@@ -10,10 +10,9 @@ import jax
 from huggingface_hub import HfApi, ModelCard, ModelCardData, get_token
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 
-from ..base.errors import UserError
-from ..base.json_lines import read_lines
-from ..base.paths import is_bucket
-from ..monitor.goodput import add_up_events
+from ..base.messages import UserError
+from ..base.files import is_bucket, read_lines
+from ..monitor.events import add_up_events
 from ..run.record import Run
 
 KINDS = {

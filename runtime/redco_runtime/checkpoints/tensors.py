@@ -1,24 +1,35 @@
-"""The tensors of a checkpoint's folder, by name, as Orbax has them; what is frozen lies in a folder apart."""
+"""The tensors of a checkpoint's folder, by name, as Orbax has them, and how they differ from those of a model.
+
+What is frozen lies in a folder apart. Several hosts read each part by one of them, and then send it to where the
+tensors are to lie: else a tensor that is whole on each host is read by all. Orbax reads parts as they were written,
+so that one that was split otherwise is read by all hosts too: N times the state.
+"""
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache, partial
+from math import ceil, gcd, prod
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
-from ..base.state import owner
+from ..base.messages import MOST_LINES, first
+from ..base.state import dims_of, owner
 from ..base.together import patience
 from .checksums import check_sums, verified
-from .shared_reads import move, to_read
 
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
+SMALL = 2**20  # bytes: what is less is read by all hosts sooner than it is moved
 FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
 
 Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
+ABSENT = "absent"
+Tensors = Mapping[str, str]  # name in a state, such as params/head/kernel -> dtype and shape
 
 
 def divide(leaves: Flat) -> tuple[Flat, Flat]:
@@ -136,6 +147,59 @@ def _part(leaf: Any, stored: Any) -> tuple[int, ...] | None:
     return stored.storage.write_shape if same else None
 
 
+def to_read(leaf: Any, part: tuple[int, ...] | None) -> Any:
+    """Return `leaf`, a ShapeDtypeStruct, with the sharding to read it to.
+
+    part: the shape of what is read as one; None where that is not known.
+    """
+    alone = jax.process_count() == 1 or not isinstance(leaf.sharding, NamedSharding)
+    if alone or not part or leaf.size * leaf.dtype.itemsize < SMALL:
+        return leaf
+    choices = [leaf.sharding, *_splits(leaf.sharding, leaf.shape, part)]
+    return leaf.update(sharding=min(choices, key=lambda one: _reads(one, leaf.shape, part)))
+
+
+def move(array: jax.Array, sharding: Sharding) -> jax.Array:
+    """Return an array on the devices as `sharding` has it: the devices send each other what they have read."""
+    return array if array.sharding == sharding else _mover(sharding)(array)
+
+
+@cache
+def _mover(sharding: Sharding) -> Any:
+    return jax.jit(lambda x: x, out_shardings=sharding)
+
+
+def _splits(
+    there: NamedSharding, shape: tuple[int, ...], part: tuple[int, ...]
+) -> Iterator[NamedSharding]:
+    """Yield splits over the same devices, in their order, in which each has whole parts: copies lie beside each other, or apart."""
+    left, factors = there.mesh.devices.size, list[int]()
+    for dim, size in zip(shape, part, strict=True):
+        factors.append(gcd(left, dim // size) if dim % size == 0 else 1)
+        left //= factors[-1]
+    names = [f"dim {i}" for i in range(len(shape))]
+    for sizes, axes in (
+        ((*factors, left), [*names, "copies"]),
+        ((left, *factors), ["copies", *names]),
+    ):
+        yield NamedSharding(Mesh(there.mesh.devices.reshape(sizes), axes), PartitionSpec(*names))
+
+
+def _reads(sharding: Sharding, shape: tuple[int, ...], part: tuple[int, ...]) -> int:
+    """Return how many parts all processes read, together: one that two shards have in part is read twice."""
+    indices: Mapping[Any, Any] = sharding.devices_indices_map(shape)
+    shards = {
+        (device.process_index, *(at.indices(dim)[:2] for at, dim in zip(index, shape, strict=True)))
+        for device, index in indices.items()
+    }
+    return sum(
+        prod(
+            ceil(stop / size) - start // size for (start, stop), size in zip(box, part, strict=True)
+        )
+        for _, *box in shards
+    )
+
+
 @cache
 def orbax() -> Any:
     """Import the package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
@@ -165,3 +229,40 @@ def orbax() -> Any:
         None if str(fault.exc_value).startswith(repeats) else before(fault)
     )
     return orbax.checkpoint
+
+
+def describe(leaves: Mapping[str, Any], shapes: Mapping[str, Any]) -> Tensors:
+    """Return the dtype of each leaf of a state and its shape without padding.
+
+    shapes: path of a parameter -> that shape of it, and so of what the optimizer keeps of it.
+    """
+    tensors = {}
+    for path, leaf in leaves.items():
+        own, shape = owner(path, shapes), leaf.shape
+        names = (f"{part}/{own}" for part in ("params", "ema", "frozen"))
+        whole = next((leaves[name] for name in names if name in leaves), None)
+        if own and whole is not None and (dims := dims_of(shape, whole.shape)):
+            shape = tuple(shapes[own][dim] for dim in dims)
+        tensors[path] = f"{np.dtype(leaf.dtype).name}{list(shape)}"
+    return tensors
+
+
+def differences(there: Tensors, here: Tensors) -> list[str]:
+    """Return a line a tensor that differs: of each kind of difference, as many as fit a screen.
+
+    What the optimizer keeps of a parameter follows it, and has one line for all of them otherwise.
+    """
+    every, kinds = sorted({**there, **here}), dict[tuple[bool, ...], dict[str, None]]()
+    differing = [path for path in every if there.get(path) != here.get(path)]
+    params = {path.removeprefix("params/") for path in every if path.startswith("params/")}
+    for path in differing:
+        parameter = path.startswith(("opt_state/", "ema/")) and owner(path, params)
+        name, sides = path.removeprefix("params/"), [x.get(path, ABSENT) for x in (there, here)]
+        if parameter:
+            name = path.removesuffix(parameter) + "*"
+            sides = [side.partition("[")[0] for side in sides]
+        if not (parameter and f"params/{parameter}" in differing):
+            lines = kinds.setdefault((bool(parameter), *(side == ABSENT for side in sides)), {})
+            lines[f"{name}: {sides[0]} there, {sides[1]} in the model"] = None
+    most = MOST_LINES // max(len(kinds), 1)
+    return [line for kind in sorted(kinds) for line in first([*kinds[kind]], most)]

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ..base.examples import Example
-from ..base.errors import UserError, few
+from ..base.messages import UserError, few
 from ..base.progress import PROGRESS
 from ..base.together import decide, of_first
 from ..data.example_streams import is_stream

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
-from ..base.errors import few
-from ..base.paths import is_bucket
+from ..base.messages import few
+from ..base.files import is_bucket
 from .fewer import Layout, Needs, choose_layout
 from .launch import FINAL, STOPPED
 from .launchers import who_am_i

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 
 from ..base.contracts import Steps
-from ..base.errors import writing
-from ..base.paths import path_of
+from ..base.messages import writing
+from ..base.files import path_of
 from ..base.state import PyTree
 from ..layout.mesh import axes_of, memory_of
 from ..layout.specs import gradient_size, size_on_device

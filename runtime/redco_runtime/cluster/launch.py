@@ -28,11 +28,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.features import feature
+from ..base.messages import UserError, feature
 from ..base.interrupts import Ears
-from ..base.json_lines import files_of_lines
-from ..base.paths import whole_checkpoints, work_folder
+from ..base.files import files_of_lines, whole_checkpoints, work_folder
 from ..base.progress import SILENCE
 from .relay import Output, is_alive, memory_kills, outlive_no_parent
 
@@ -112,7 +110,7 @@ class Launch:
     def __init__(self, command: Sequence[str], count: int) -> None:
         self._command, self._count = command, count
         self._running: list[subprocess.Popen[bytes]] = []
-        self._outputs: list[list[Output]] = []  # of those: stderr, and stdout of all but the first
+        self._outputs: list[list[Output]] = []  # of those: stderr, and stdout
         self._signals: list[int] = []  # that came to this process
         self._hosts: Any = None  # those of --elastic
 
@@ -155,7 +153,9 @@ class Launch:
                 restarts += 1
                 goes_on = f"from step {reached}" if reached >= 0 else "anew"
                 _say(f"restart {restarts} of {max_restarts} in {pause:g} s, {goes_on}")
-                self._wait(pause)
+                until = time.monotonic() + pause
+                while time.monotonic() < until and not self._signals:
+                    time.sleep(POLL)
             if self._signals:  # during a restart; what was done before that is saved
                 return STOPPED if reached > started else code
 
@@ -175,17 +175,18 @@ class Launch:
                     "REDCO_PROCESS_INDEX": str(index),
                 }
                 prefix = f"[{index}] "
-            outputs = {"stderr": Output(sys.stderr, prefix)}
-            if index:  # what process 0 says is the run's, and may be read by a program
-                outputs["stdout"] = Output(sys.stdout, prefix)
-            ends: dict[str, Any] = {k: one.end for k, one in outputs.items() if one.end >= 0}
             process = subprocess.Popen(
-                command, env=os.environ | mine, preexec_fn=outlive_no_parent, **ends
+                command,
+                bufsize=0,
+                stderr=None if not prefix and sys.stderr.isatty() else subprocess.PIPE,  # for bars
+                # What process 0 says is the run's, and may be read by a program.
+                stdout=subprocess.PIPE if index else None,
+                env=os.environ | mine,
+                preexec_fn=outlive_no_parent,
             )
             self._running.append(process)
-            self._outputs.append([*outputs.values()])
-            for output in outputs.values():
-                output.close_end()
+            both = ((process.stderr, sys.stderr), (process.stdout, sys.stdout))
+            self._outputs.append([Output(pipe, to, prefix) for pipe, to in both])
         for number in self._signals[-1:]:  # that came before one of them was there
             self._send(number)
         try:
@@ -235,11 +236,6 @@ class Launch:
         time.sleep(POLL)
         for output in chain(*self._outputs):
             output.pass_on()
-
-    def _wait(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and not self._signals:
-            time.sleep(POLL)
 
     def _pass_on(self, number: int) -> None:
         """Pass a signal to the processes; Ctrl-C reaches those of a terminal without that."""

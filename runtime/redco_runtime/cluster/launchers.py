@@ -35,34 +35,28 @@ TODO = (
 
 @dataclass(frozen=True)
 class Process:
-    """This process, `index` of `count`. Process 0 listens at `coordinator`, "host:port".
-
-    gpu: which one of its host's is its own, where a launcher starts one process for each; None for all.
-    """
+    """This process, `index` of `count`. Process 0 listens at `coordinator`, "host:port"."""
 
     index: int
     count: int
     coordinator: str
     launcher: str
-    gpu: int | None = None
+    gpu: int | None = (
+        None  # of its host's, where a launcher starts a process for each; None for all
+    )
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """A launcher, by the variables that its documentation has.
-
-    index: the variable of a process's index.  count: how many there are, or a list of them.
-    address: where process 0 shall listen, "" where that is not said; None for a launcher that is not followed.
-    local: index and count of the processes on this host.
-    needs: a variable without which the others are not its own.
-    """
+    """A launcher, by the variables that its documentation has."""
 
     name: str
-    index: str
-    count: str
+    index: str  # of a process
+    count: str  # how many there are, or a list of them
+    # Where process 0 shall listen, "" where that is not said; None for one that is not followed.
     address: Callable[[Environment], str] | None
-    local: tuple[str, str] = ("", "")
-    needs: str = ""
+    local: tuple[str, str] = ("", "")  # index and count of the processes on this host
+    needs: str = ""  # a variable without which the others are not its own
 
     def said(self, env: Environment) -> tuple[str, str]:
         """Return index and count as the variables have them, "" for what is not there."""

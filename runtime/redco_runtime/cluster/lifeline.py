@@ -21,7 +21,7 @@ from dataclasses import astuple, dataclass, replace
 from io import StringIO
 from typing import Any
 
-from ..base.output import in_log, log_of
+from ..base.messages import in_log, log_of
 from ..base.progress import PROGRESS, Doing
 from ..monitor.events import EVENTS
 from .rendezvous import ABSENT, Door, Member

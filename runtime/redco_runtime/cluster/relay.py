@@ -7,7 +7,7 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 LOG_LINE = re.compile(rb"[IWEF]\d{4} ")  # of C++, with its time: no last word
 TAIL = 4096  # bytes that have the last line
@@ -16,32 +16,25 @@ MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts wha
 
 
 class Output:
-    """What a process writes to stderr, or stdout, which is passed on as it comes: by lines, with `prefix` before each.
+    """What a process writes to `pipe`, which is passed on as it comes: by lines, with `prefix` before each.
 
-    Without one it writes to a terminal itself, where a bar needs that, and its last line is not known.
+    pipe: without a buffer; None for a process that writes to a terminal itself, whose last line is not known.
     """
 
-    def __init__(self, to: TextIO, prefix: str = "") -> None:
-        self._to, self._prefix, self._tail, self._line = to, prefix.encode(), b"", b""
-        self._read, self.end = -1, -1  # end: what the process is given
-        if prefix or not to.isatty():
-            self._read, self.end = os.pipe()
-            os.set_blocking(self._read, False)
-
-    def close_end(self) -> None:
-        """Leave its end to the process, which has it now."""
-        if self.end >= 0:
-            os.close(self.end)
+    def __init__(self, pipe: IO[bytes] | None, to: TextIO, prefix: str) -> None:
+        self._pipe, self._to, self._prefix = pipe, to, prefix.encode()
+        self._tail, self._line = b"", b""
+        if pipe:
+            os.set_blocking(pipe.fileno(), False)
 
     def pass_on(self) -> None:
         """Write what it wrote since."""
-        with suppress(BlockingIOError):
-            while self._read >= 0 and (text := os.read(self._read, 1 << 16)):
-                self._tail = (self._tail + text)[-TAIL:]
-                if self._prefix:
-                    *lines, self._line = (self._line + text).split(b"\n")
-                    text = b"".join(self._prefix + line + b"\n" for line in lines)
-                self._write(text)
+        while self._pipe and (text := self._pipe.read(1 << 16)):
+            self._tail = (self._tail + text)[-TAIL:]
+            if self._prefix:
+                *lines, self._line = (self._line + text).split(b"\n")
+                text = b"".join(self._prefix + line + b"\n" for line in lines)
+            self._write(text)
 
     def _write(self, text: bytes) -> None:
         with suppress(OSError):  # nobody reads it any more, and the process shall save
@@ -51,8 +44,8 @@ class Output:
     def close(self) -> str:
         """Return the last line, "" for none."""
         self.pass_on()
-        if self._read >= 0:
-            os.close(self._read)
+        if self._pipe:
+            self._pipe.close()
         if self._line:
             self._write(self._prefix + self._line + b"\n")
         lines = re.split(rb"[\r\n]+", self._tail)

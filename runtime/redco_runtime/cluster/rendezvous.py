@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..base.errors import UserError, few
+from ..base.messages import UserError, few
 from ..base.together import HOSTS
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive

@@ -16,14 +16,12 @@ from jax.sharding import NamedSharding
 
 from ..base.contracts import Accounted, Batch, Counted, Ordered, Pipeline
 from ..base.examples import Arrays, Example, Redrawn
-from ..base.errors import UserError
-from ..base.features import feature
+from ..base.messages import UserError, feature
 from ..base.progress import PROGRESS
 from ..base.together import decide
 from .collating import Collate, Layout, collate_examples
-from .example_streams import is_stream
+from .example_streams import Spread, is_stream
 from .permutation import shuffled
-from .subset import Spread
 
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
 Made = tuple[Batch, float, Any]  # a batch, its count, the position after it

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..base.json_lines import parse_json
+from ..base.files import parse_json
 
 
 class ClassNumber(int):

@@ -4,8 +4,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.errors import few, shown
-from ..base.output import announce, announce_training
+from ..base.messages import announce, announce_training, few, shown
 
 
 def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int:

@@ -13,17 +13,13 @@ LINES = 50  # classes that are printed, at most: the worst
 
 @dataclass(frozen=True)
 class ClassReport:
-    """What became of the examples of each class.
-
-    names: of the C classes. right, predicted, expected: examples of each, (C,). counts: of class i that were
-    taken for class j, (C, C); None where there is no such table.
-    """
+    """What became of the examples of each of C classes."""
 
     names: Sequence[str]
-    right: np.ndarray
+    right: np.ndarray  # examples of each, (C,), as the next two
     predicted: np.ndarray
     expected: np.ndarray
-    counts: np.ndarray | None = None
+    counts: np.ndarray | None = None  # of class i that were taken for class j, (C, C), where known
 
     @property
     def f1(self) -> np.ndarray:

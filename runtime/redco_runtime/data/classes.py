@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..base.errors import UserError, few
+from ..base.messages import UserError, few, print_once
 from ..base.class_names import labels_in
 from ..base.hf_files import ADAPTER, WEIGHTS, Stored, read_json
-from ..base.output import print_once
 from ..base.tensors import Tensor
 from ..run.record import FILE, Run, read
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.examples import Arrays, Example, Redrawn
-from ..base.errors import UserError, few
+from ..base.messages import UserError, few
 
 Collate = Callable[[list[Example]], Arrays]
 Layout = dict[str, tuple[tuple[int, ...], np.dtype]]  # array -> (its dims but the first, its dtype)

@@ -4,8 +4,7 @@ from typing import Any
 
 import jax
 
-from ..base.features import feature
-from ..base.output import print_once
+from ..base.messages import feature, print_once
 from ..run.record import Run
 from .example_streams import is_stream
 

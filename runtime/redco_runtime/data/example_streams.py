@@ -1,8 +1,11 @@
-"""Whether examples come one after the other, and how many of others are held out."""
+"""Examples that come one after the other; of others how many are held out, and those that an evaluation reads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from ..base.errors import UserError
+import numpy as np
+
+from ..base.messages import UserError
 
 
 def is_stream(examples: object) -> bool:
@@ -35,3 +38,25 @@ def count_held_out(size: int, share: float) -> int:
     """Return how many of `size` examples are held out: one at least, and never all. Raises UserError."""
     check_share(share)
     return min(max(1, round(size * share)), size - 1)
+
+
+class Spread(Sequence[Any]):
+    """At most so many of the examples, the same each time, as far from each other as they can be.
+
+    whole: all examples. most: how many of them; 0: all.
+    """
+
+    def __init__(self, whole: Sequence[Any], most: int) -> None:
+        size = len(whole)
+        count = min(most or size, size)
+        self.whole = whole
+        self.numbers = np.arange(count) * size // max(count, 1)  # of these, in `whole`
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return an example; a list of them of a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self.whole[int(self.numbers[index])]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..base.examples import Example
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 
 def held_out_example(held_out: Sequence[Example], text: str) -> Example:

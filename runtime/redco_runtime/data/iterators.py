@@ -6,8 +6,7 @@ from itertools import islice
 from typing import Any
 
 from ..base.examples import Example
-from ..base.errors import UserError
-from ..base.output import print_once
+from ..base.messages import UserError, print_once
 from ..base.progress import PROGRESS
 
 # What reads and what sets where an iterator is: of datasets and PyTorch; of Grain.

@@ -4,15 +4,13 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from ..base.examples import Arrays
-from ..base.errors import UserError
-from ..base.features import feature
-from ..base.output import print_once
+from ..base.messages import UserError, feature, print_once
 from ..run.record import Run
 from .collating import collate_examples
 from .batches import NO_LENGTH, batch_indices
@@ -28,7 +26,7 @@ def preview(pipeline: Any, run: Run) -> None:
 
     Raises UserError where a batch has no tokens.
     """
-    batch, config = _first_batch(pipeline, run), cast(Any, run.config)
+    batch, config = _first_batch(pipeline, run), run.config
     if "input_ids" not in batch or not hasattr(pipeline, "tokenizer"):
         raise UserError(
             "--preview: it shows tokens, and collate() in pipeline.py gives no input_ids of them: leave it out"

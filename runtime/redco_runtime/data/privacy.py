@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.examples import Example
-from ..base.errors import UserError
-from ..base.output import print_once
+from ..base.messages import UserError, print_once
 from .example_random import example_random
 
 HISTORY = "privacy"  # in the position that a checkpoint has

@@ -1,15 +1,20 @@
-"""The tokenizer of a run."""
+"""The tokenizer of a run; and texts to ids, in any process, by a tokenizer of Hugging Face as plain data."""
 
+import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
+import numpy as np
+
+from ..base.messages import UserError, print_once
 from ..base.hf_files import use_cache_without_network
-from ..base.output import print_once
 
 FILES = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")  # one of which each folder of one has
+PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
 
 
 def load_tokenizer(name: str, **settings: Any) -> Any:
@@ -32,7 +37,8 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
 
         return ByT5Tokenizer(**settings)
     todo = "give --tokenizer FOLDER_OR_ID of one that fits the model, or --tokenizer bytes"
-    if not may_be_one(name):
+    path = name.startswith(("/", ".", "~")) or name.count("/") > 1  # and no id of the hub
+    if path and not Path(name).is_dir():
         raise UserError(f"--tokenizer: {name}: there is no such folder: {todo}")
     if lacks_tokenizer(name):
         raise UserError(f"--tokenizer: {name} has no tokenizer: {todo}")
@@ -42,12 +48,6 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
     except Exception as error:  # of any kind: its readers are written in several languages
         reason = offline or (str(error).strip() or repr(error)).splitlines()[0]
         raise UserError(f"--tokenizer: {name} cannot be read: {reason}; {todo}") from None
-
-
-def may_be_one(name: str) -> bool:
-    """Return whether a name is that of a folder that is there, or may be an id of the hub: owner/name."""
-    path = name.startswith(("/", ".", "~")) or name.count("/") > 1
-    return not path or Path(name).is_dir()
 
 
 def lacks_tokenizer(name: str) -> bool:
@@ -62,3 +62,65 @@ def tokenizer_if_any(load: Callable[[str], Any], name: str) -> Any:
         print_once(f"{name} has no tokenizer, so there is none to go with what is written")
         return None
     return load(name)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What makes the ids of texts."""
+
+    begin: list[int]  # ids before those of a document: what the tokenizer adds
+    end: list[int]  # and behind: the same, or its end of text
+    dtype: str  # of the ids in a file
+    offset: int | None = None  # the id of the byte 0, where tokens are bytes
+    backend: str = (
+        ""  # JSON of the package tokenizers; the vocabulary of one that is code in Python
+    )
+    python: Any = None  # the latter, which other processes may not have
+
+    def __call__(self, texts: list[str]) -> list[np.ndarray]:
+        """Return the ids of each text, without `begin` and `end`."""
+        if self.offset is not None:  # by transformers it is a loop over characters in Python
+            data = [np.frombuffer(text.encode(), np.uint8) for text in texts]
+            return [ids.astype(self.dtype) + np.array(self.offset, self.dtype) for ids in data]
+        if self.python:
+            rows = self.python(texts, **PLAIN)["input_ids"]
+        else:
+            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            rows = [encoding.ids for encoding in encodings]
+        return [np.asarray(ids, self.dtype) for ids in rows]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(self.backend)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    def dump(self) -> str:
+        """Return it as JSON: texts become the same ids where it is the same."""
+        return json.dumps(asdict(replace(self, python=None)))
+
+
+def make_encoder(tokenizer: Any) -> Encoder:
+    """Return what encodes as a tokenizer of transformers does."""
+    dtype = id_dtype(tokenizer)
+    if type(tokenizer).__name__ == "ByT5Tokenizer":
+        bare = Encoder([], [], dtype, offset=tokenizer.offset)
+    elif tokenizer.is_fast:
+        bare = Encoder([], [], dtype, backend=tokenizer.backend_tokenizer.to_str())
+    else:
+        backend = json.dumps(tokenizer.get_vocab(), sort_keys=True)
+        bare = Encoder([], [], dtype, backend=backend, python=tokenizer)
+    (ids,), framed = bare(["a"]), tokenizer("a")["input_ids"]
+    start = framed.index(ids[0])
+    begin, end = framed[:start], framed[start + len(ids) :]
+    if not end and tokenizer.eos_token_id is not None:
+        end = [tokenizer.eos_token_id]
+    return replace(bare, begin=begin, end=end)
+
+
+def id_dtype(tokenizer: Any) -> str:
+    """Return the dtype that the ids of a tokenizer have in a file."""
+    return "uint16" if len(tokenizer) <= 2**16 else "uint32"

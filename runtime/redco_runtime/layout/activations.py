@@ -10,7 +10,7 @@ import jax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 from .mesh import axes_of, free_axes
 
 _TABLE: ContextVar[Mapping[str, P] | None] = ContextVar("activations", default=None)

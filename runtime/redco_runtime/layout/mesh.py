@@ -11,7 +11,7 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 
 def axes_of(entry: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from ..base.errors import UserError, listed
+from ..base.messages import UserError, listed
 from ..base.state import ModelState, PyTree, TrainState, dims_of, flatten, owner, rebuild
 from .mesh import axes_of
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..base.contracts import Steps, Weights
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.state import ModelState, TrainState
 from ..checkpoints.load import initial
 from ..run.record import Run
@@ -22,16 +22,11 @@ Starts = Callable[[Any, str | None], Mapping[str, tuple[Any, ...] | str]]
 
 
 class Head(NamedTuple):
-    """A head that the models of a project's files have not.
+    """A head that the models of a project's files have not."""
 
-    flag: what names its run or weights.
-    weights: what files call the parameters of those -> what they call those of the model with it.
-    needed: paths of parameters that it cannot start without.
-    """
-
-    flag: str
-    weights: Callable[[Any], Any]
-    needed: tuple[str, ...]
+    flag: str  # what names its run or weights
+    weights: Callable[[Any], Any]  # of those -> what files call the parameters of the model with it
+    needed: tuple[str, ...]  # paths of parameters that it cannot start without
 
 
 def branch_of(leaves: Mapping[str, Leaf], name: str) -> dict[str, Leaf]:
@@ -50,7 +45,7 @@ def start_several(starts: Starts) -> Callable[[Steps, Run, Weights], TrainState]
         for name, begin in branches.items():
             source, sizes, *heads = ("", None) if isinstance(begin, str) else begin
             if source:
-                whole: Any = run.config
+                whole = run.config
                 config = replace(whole, model=sizes)
                 part = replace(run, init=source, config=config)
                 named = heads[0].weights(weights) if heads else weights

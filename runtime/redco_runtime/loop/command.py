@@ -14,10 +14,9 @@ from typing import Any, NoReturn
 import jax
 
 from ..base.contracts import Config
-from ..base.errors import UserError
-from ..base.features import if_asked_for
+from ..base.messages import UserError, if_asked_for
 from ..base.interrupts import INTERRUPTED
-from ..base.paths import any_path, check_paths, is_bucket, local_path, path_of, work_folder
+from ..base.files import any_path, check_paths, is_bucket, local_path, path_of, work_folder
 from ..cluster import lifeline
 from ..layout.mesh import parse_axes
 from ..monitor.events import EVENTS
@@ -246,9 +245,8 @@ def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping
     run = dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
     if getattr(args, "seed", None) is None:  # which not all programs have
         return run
-    config: Any = run.config
-    train = dataclasses.replace(config.train, seed=args.seed)
-    return dataclasses.replace(run, config=dataclasses.replace(config, train=train))
+    train = dataclasses.replace(run.config.train, seed=args.seed)
+    return dataclasses.replace(run, config=dataclasses.replace(run.config, train=train))
 
 
 def positive(text: str) -> int:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, few
+from ..base.messages import UserError, few
 
 FOLDER, TABLES = FIELDS = ("image_folder", "image_data")  # of the section `data`
 METAVAR, HELP = "FOLDER", "all pictures of a folder, or of tables"

@@ -8,12 +8,9 @@ from contextlib import AbstractContextManager
 import jax
 
 from ..base.contracts import Batch, Steps
-from ..base.errors import UserError, listed
-from ..base.features import feature
-from ..base.output import print_once
-from ..base.progress import PROGRESS
+from ..base.messages import UserError, feature, listed, print_once
+from ..base.progress import PROGRESS, ProgressBar
 from ..base.together import wait_for_all
-from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState
 from ..cluster.rendezvous import NEEDS
 from ..data.collating import asked_of

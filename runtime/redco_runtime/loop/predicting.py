@@ -12,13 +12,11 @@ from typing import Any
 import jax
 
 from ..base.contracts import Drawn
-from ..base.errors import UserError, few, writing
-from ..base.json_lines import parse_json, read_text
-from ..base.output import print_once, results_alone, show
-from ..base.paths import any_path, local_path
+from ..base.messages import UserError, few, print_once, results_alone, show, writing
+from ..base.files import any_path, local_path, parse_json, read_text
 from ..base.state import ModelState
 from ..run.check_settings import check_text
-from .inference import Inference
+from .evaluation import Inference
 
 WithSystem = Callable[[Sequence[Any], str], list[Any]]
 Talk = Callable[[argparse.Namespace, Inference, ModelState], None]

@@ -14,13 +14,13 @@ import numpy as np
 from flax import nnx
 
 from ..base.examples import Arrays
-from ..base.errors import UserError
-from ..base.paths import path_of
+from ..base.messages import UserError
+from ..base.files import path_of
 from ..data.chats.encoding import PROBE, ChatEncoder
 from ..data.chats.reading import Chat, as_messages
 from ..data.tokenizer import lacks_tokenizer, load_tokenizer
 from ..nn.heads.scores import SCORE, ScoreWeights, score_last, with_score
-from ..run.record import FILE, check_kinds, decode, is_placing, read
+from ..run.record import FILE, decode, is_placing, read
 from .branches import Head
 
 
@@ -57,7 +57,7 @@ def sizes_of(config: Any) -> Any:
     try:
         if there.keys() != names:
             raise ValueError(f"it has not the sizes {', '.join(sorted(there.keys() ^ names))}")
-        return decode(type(own), there, check_kinds)
+        return decode(type(own), there)
     except (TypeError, ValueError) as error:
         family = type(own).__name__.removesuffix("Config")
         raise UserError(

@@ -13,16 +13,15 @@ from typing import Any
 import jax
 
 from ..base.contracts import Accounted, Config, Drawn, Reported, Scored
-from ..base.errors import UserError, few, writing
-from ..base.output import announce, evaluated_alone, results_alone, show
-from ..base.paths import any_path, check_paths, local_path
+from ..base.messages import UserError, announce, evaluated_alone, few, results_alone, show, writing
+from ..base.files import any_path, check_paths, local_path
 from ..base.state import ModelState
 from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples
-from ..data.subset import Spread
+from ..data.example_streams import Spread
 from ..run.record import Run
 from .command import positive
-from .inference import Inference
+from .evaluation import Inference
 
 FILES = "data"  # the field of the section `data` that names files
 
@@ -56,9 +55,9 @@ def evaluated_run(args: argparse.Namespace, run: Run, pictures: Any = None) -> R
     """Return a run as its evaluation reads it: with the data of flags. pictures: as of `evaluation_options`."""
     if args.json:
         results_alone()
-    config = typing.cast(Any, run.config)
     if not args.data:
         return run
+    config = run.config
     check_paths("--data", args.data, local_path if pictures else any_path)
     _say_trained(args.data, config.data, pictures.FIELDS if pictures else (FILES,))
     if pictures:

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import jax
 
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
-from ..base.errors import UserError, writing
-from ..base.features import feature
-from ..base.output import open_log, print_once
-from ..base.paths import cache_of, is_bucket
+from ..base.messages import UserError, feature, open_log, print_once, writing
+from ..base.files import cache_of, is_bucket
 from ..base.progress import PROGRESS
 from ..base.state import TrainState, flatten
 from ..checkpoints.checkpoint import Checkpoints
@@ -23,9 +21,8 @@ from ..data.example_streams import is_stream
 from ..layout.mesh import count_parts
 from ..layout.specs import size_on_device
 from ..monitor.events import EVENTS
-from ..monitor.loggers import check_loggers
-from ..run.check_pipeline import check_hooks
-from ..run.check_settings import check_section
+from ..monitor.metrics import check_loggers
+from ..run.check_settings import check_hooks, check_section
 from ..run.history import record_start
 from ..run.lock import hold
 from ..run.record import Run
@@ -45,7 +42,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     if steps.classes:
         steps.classes.check_names(run)
     if jax.process_index() == 0:
-        hold(run.workdir, _leave)
+        # Where it is lost to another run, this process ends.
+        hold(run.workdir, lambda lost: lifeline.end(f"error: {lost}", UserError.code))
     PROGRESS.at("a wait for the work folder of all")  # which may have to be waited for
     check_shared(run.workdir)
     if jax.process_count() > 1:
@@ -68,11 +66,6 @@ def _open_log(run: Run) -> None:
         open_log(folder / f"{jax.process_index()}.log")
     if is_bucket(run.workdir):
         print_once(f"the log of each process: {folder}, on its own host")
-
-
-def _leave(message: str) -> None:
-    """End this process, which has lost its work folder to another run."""
-    lifeline.end(f"error: {message}", UserError.code)
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: Any) -> None:
@@ -117,8 +110,7 @@ def count_steps(
     if _is_endless(examples):
         raise UserError("--epochs: how many examples there are is not known before: give --steps")
     count = math.ceil(epochs * _steps_an_epoch(examples, settings))
-    config = cast(Any, run.config)
-    config = replace(config, train=replace(config.train, steps=max(count, 1)))
+    config = replace(run.config, train=replace(settings, steps=max(count, 1)))
     return build(config), replace(run, config=config)
 
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 import jax
 from jax.experimental import multihost_utils
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.interrupts import INTERRUPTED, Ears
 from ..base.progress import PROGRESS
 from ..monitor.events import EVENTS

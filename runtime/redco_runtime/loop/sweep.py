@@ -11,17 +11,14 @@ from typing import Any
 import jax
 
 from ..base.contracts import Asking, Scored, Steps
-from ..base.errors import UserError
-from ..base.json_lines import append_line, cut_lines, read_lines
-from ..base.output import print_once
-from ..base.paths import path_of
+from ..base.messages import UserError, print_once
+from ..base.files import append_line, cut_lines, path_of, read_lines
 from ..base.state import ModelState, TrainState, flatten
-from ..data.subset import Spread
+from ..data.example_streams import Spread
 from ..monitor.metrics import Metrics
 from ..run.record import Run
 from ..step.stack import Adapters
-from .evaluation import Evaluation, best_checkpoints
-from .inference import Inference
+from .evaluation import Evaluation, Inference, best_checkpoints
 
 FILE = "sweep.jsonl"  # of the work folder: what each evaluation gave, of each adapter
 LOSS = "loss"  # of which less is better; more of all scores

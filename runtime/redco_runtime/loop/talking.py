@@ -7,10 +7,9 @@ from typing import Any
 
 import jax
 
-from ..base.errors import UserError
-from ..base.output import show
+from ..base.messages import UserError, show
 from ..base.state import ModelState
-from .inference import Inference
+from .evaluation import Inference
 
 
 def talk(args: argparse.Namespace, inference: Inference, model: ModelState) -> None:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..base.contracts import Steps
-from ..base.errors import UserError
-from ..base.output import print_once
-from ..base.paths import path_of
+from ..base.messages import UserError, print_once
+from ..base.files import path_of
 from ..checkpoints.checkpoint import Checkpoints
 from ..data.tokenizer import lacks_tokenizer
 from ..run.record import FILE, Run, read
@@ -35,7 +34,7 @@ def with_teacher(
     build: config -> its steps. train: trains a run to its last step; what was stopped goes on.
     Raises UserError where the two do not fit, and, before a teacher is trained, where its student's run cannot be.
     """
-    config: Any = run.config
+    config = run.config
     settings = config.train
     if run.preview or not settings.teacher_share:
         return run

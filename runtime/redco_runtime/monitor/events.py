@@ -1,4 +1,4 @@
-"""What befell a run, an event a line in events.jsonl: every second of a process belongs to one of them.
+"""What befell a run, an event a line in events.jsonl: every second of a process belongs to one of them; and what they add up to.
 
 Each line has the `time` when it began (seconds since 1970), its `seconds`, and the `step` that the run
 had reached; of "restart" `seconds` is the time since the last event before, in which nothing ran. They
@@ -9,18 +9,17 @@ import atexit
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.json_lines import append_line, cut_lines, read_lines
-from ..base.output import show
-from ..base.paths import is_bucket, path_of, send_lines
+from ..base.messages import UserError, show
+from ..base.files import append_line, cut_lines, is_bucket, path_of, read_lines, send_lines
 from ..base.progress import PROGRESS, STARTING, STEPPING, Doing
 from ..run.lock import release
-from .goodput import add_up_events
 
 FILE = "events.jsonl"
 NUMBERS = ("time", "seconds")  # of all lines
@@ -46,6 +45,7 @@ SPAN = 10.0  # seconds of steps in one event, which a kill leaves no line of: 90
 LEAST = 0.01  # seconds that are worth an event; fewer count for the next one
 EARLY = 100  # events before a work folder is opened: of a start, which has ten
 LAST_WORDS = 2.0  # seconds that the event of a fault may take, on a disk that hangs
+KEPT, AGAIN, BETWEEN = "steps", "steps made again", "between runs"
 
 
 class Events:
@@ -182,3 +182,66 @@ class Events:
 
 
 EVENTS = Events()  # of this process
+
+
+@dataclass
+class Sums:
+    """Seconds by cause, which add up to all since the first start, and how often each was.
+
+    `steps` are those that the run has; those after the step that a restart went on from were "made
+    again". "between runs" nothing ran; it has steps that a kill left no event of, see events.SPAN.
+    """
+
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    times: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+    @property
+    def goodput(self) -> float:
+        """The share of the time that was spent in steps that the run has."""
+        return self.seconds[KEPT] / self.total if self.total else 0.0
+
+    @property
+    def headline(self) -> str:
+        """What matters most of it."""
+        return f"goodput {self.goodput:.1%} of {self.total:.1f} s"
+
+    def __str__(self) -> str:
+        shares = (f"{cause} {self.seconds[cause] / self.total:.1%}" for cause in self.causes)
+        return f"{self.headline}: {', '.join(shares)}"
+
+    def add(self, cause: str, seconds: float, times: int = 1) -> None:
+        """Count what took so long."""
+        self.seconds[cause] += seconds
+        self.times[cause] += times
+
+    @property
+    def causes(self) -> list[str]:
+        """What took any time, the longest first, after the steps."""
+        causes = (cause for cause, seconds in self.seconds.items() if seconds)
+        return sorted(causes, key=lambda cause: (cause != KEPT, -self.seconds[cause]))
+
+
+def add_up_events(events: Sequence[Mapping[str, Any]]) -> Sums:
+    """Return what the time of a run went into."""
+    sums, spans = Sums(), list[tuple[int, int, float]]()  # (steps before it, and after it, seconds)
+    for event in events:
+        cause, seconds, step = event.get("event", "?"), event["seconds"], event["step"]
+        if cause == "steps":
+            spans.append((step - event.get("steps", 0), step, seconds))
+        elif cause == "restart":
+            sums.add(BETWEEN, seconds)
+            for i, (first, last, spent) in enumerate(spans):
+                to = min(last, max(first, step))
+                share = (last - to) / (last - first) if last > first else float(first > step)
+                lost = share * spent
+                spans[i] = first, to, spent - lost
+                sums.add(AGAIN, lost, last - to)
+        else:
+            sums.add(cause, seconds)
+    for first, last, spent in spans:
+        sums.add(KEPT, spent, last - first)
+    return sums

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 
 def parse_steps(text: str, total: int) -> range:

@@ -5,12 +5,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..base.errors import UserError
-from ..base.json_lines import read_lines
-from ..base.paths import is_bucket
+from ..base.messages import UserError
+from ..base.files import is_bucket, read_lines
 from ..run.history import FILE
 from ..run.record import Run
-from .loggers import Logger, Values
+from .metrics import Logger, Values
 
 # The package that each needs, as pip has it: none is required.
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"}

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..base.features import feature
+from ..base.messages import feature
 from ..layout.activations import lay_out, spec_of
 from ..layout.mesh import axes_of, platform
 from .kernels import KERNELS, SAVED_AS, Arrays, Rule, run_kernel

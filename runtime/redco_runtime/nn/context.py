@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from ..base.errors import UserError
-from ..base.features import feature
+from ..base.messages import UserError, feature
 from ..layout.activations import spec_of
 from ..layout.mesh import axes_of, free_axes, on_parts
 from .kernels import SAVED_AS

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.state import PyTree
 from ..layout.activations import lay_out
 from ..layout.mesh import platform

@@ -38,15 +38,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of one kind of device.
-
-    run: gives the output, of a rule, queries, keys, values and `Arrays`; check: looks at a rule,
-    `Arrays` and a dtype. Both raise NotImplementedError, which names what the kernel does not do.
-    """
+    """A kernel of one kind of device. Both raise NotImplementedError, which names what it does not do."""
 
     title: str
-    run: Callable[..., jax.Array]
-    check: Callable[[Rule, Arrays, Any], None]
+    run: Callable[..., jax.Array]  # of a rule, queries, keys, values and `Arrays`
+    check: Callable[[Rule, Arrays, Any], None]  # of a rule, `Arrays` and a dtype
 
 
 def run_kernel(kernel: Kernel, layout: str, rule: Rule, q_BSNH, k_BTKH, v_BTKH, arrays: Arrays):

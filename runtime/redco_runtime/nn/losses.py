@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 from ..layout.activations import spec_of
 from ..layout.mesh import add_up, axes_of, free_axes, on_parts
 from .plain_losses import nats, smoothing_here
-from .saved_names import CHOICE, LOGITS
+from .layers import CHOICE, LOGITS
 
 # Of a chunk's logits on a device, in float32. A chunk's product with the head is made again going
 # backward, at the size of 2,000 tokens and 128k words as fast as a larger one.

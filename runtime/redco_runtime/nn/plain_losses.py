@@ -12,7 +12,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 
 @dataclass

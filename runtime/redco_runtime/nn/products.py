@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..layout.mesh import platform
 
 Operand = tuple[jax.Array, jax.Array | float]  # codes and scales

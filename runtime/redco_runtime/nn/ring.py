@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..layout.activations import lay_out, spec_of
 from ..layout.mesh import axes_of, free_axes, on_parts, platform
 from .attention import BLOCK

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 
 def squared_error(output: jax.Array, target: jax.Array) -> jax.Array:

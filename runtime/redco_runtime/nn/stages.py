@@ -16,13 +16,11 @@ from flax import nnx
 from jax.sharding import PartitionSpec as P
 from optax.tree import where
 
-from ..base.errors import UserError
-from ..base.output import announce
+from ..base.messages import UserError, announce
 from ..base.state import flatten, rebuild
 from ..layout.activations import spec_of
 from ..layout.mesh import axes_of, free_axes, on_parts, platform, split_rows
-from .layers import Run, over_layers
-from .saved_names import CHOICE
+from .layers import CHOICE, Run, over_layers
 
 
 def over_stages(remat: str, rows: int, repeats: int) -> Callable[[Run], Run]:

@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 
 import jax
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 _imported: set[Path] = set()  # files and folders of packages: of models, and what makes them
 

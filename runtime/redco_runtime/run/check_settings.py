@@ -1,18 +1,20 @@
-"""Values of settings that no run can have, named before it boots."""
+"""Values of settings that no run can have, named before it boots; and functions of pipeline.py with the arguments that they get."""
 
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax.numpy as jnp
 
-from ..base.errors import UserError
-from ..base.json_lines import check_characters
-from ..base.paths import any_path, check_paths, local_path
+from ..base.contracts import Asking, Counted, Drawn, Pipeline, Scored
+from ..base.messages import UserError
+from ..base.files import any_path, check_characters, check_paths, local_path
 
 # Settings that are paths, or names of them: of this machine, or of a bucket too.
 PATHS = dict.fromkeys("text_files image_folder image_data tokenizer".split(), local_path)
 PATHS |= dict.fromkeys(("teacher", "reward_model", "token_folder"), any_path)
+CONTRACTS = (Pipeline, Scored, Asking, Drawn, Counted)
 LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
 
 Range = tuple[Callable[[Any], bool], str]
@@ -105,3 +107,36 @@ def _check_dtype(name: object) -> None:
         if not floats:
             what = f"no dtype of real numbers is called {name!r}"
             raise UserError(f"--dtype: {what}: give bfloat16 or float32")
+
+
+def check_hooks(pipeline: object, contracts: Iterable[type] = CONTRACTS) -> None:
+    """Refuse a pipeline without one of its functions, and one that has not its arguments. Raises UserError.
+
+    contracts: protocols; what the module lacks of one it need not have, and the rest is no hook then.
+    """
+    for contract in contracts:
+        public = {name: x for name, x in vars(contract).items() if not name.startswith("_")}
+        hooks = {name: x for name, x in public.items() if inspect.isfunction(x)}
+        if contract is Pipeline and (lacks := [x for x in hooks if not hasattr(pipeline, x)]):
+            call = f"{lacks[0]}({', '.join([*inspect.signature(hooks[lacks[0]]).parameters][1:])})"
+            raise UserError(f"pipeline.py has no {lacks[0]}: training calls {call}: write it there")
+        if all(hasattr(pipeline, name) for name in (*hooks, *inspect.get_annotations(contract))):
+            for name, hook in hooks.items():
+                _check(name, getattr(pipeline, name), list(inspect.signature(hook).parameters)[1:])
+
+
+def _check(name: str, function: object, arguments: list[str]) -> None:
+    call = f"{name}({', '.join(arguments)})"
+    todo = "give it these arguments, or another name if it is a helper of yours"
+    if not callable(function):
+        what = f"training calls {call}, and it is no function"
+        raise UserError(f"{name} in pipeline.py: {what}: {todo}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # compiled code: it takes what it takes
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        what = f"training calls {call} by its name"
+        raise UserError(f"{name}{signature} in pipeline.py: {what}: {todo}") from None

@@ -9,9 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..base.errors import UserError, writing
+from ..base.messages import UserError, print_once, writing
 from ..base.hf_files import base_of, find, read_json
-from ..base.output import print_once
 from .record import FILE as RUN
 from .record import Run, read
 
@@ -20,16 +19,15 @@ FILE = "generation_config.json"  # of a checkpoint, and of the work folder of a 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: the constant of pipeline.py, its type, what it may be, and when a file's is taken.
-
-    drawing: it says which of the likely tokens are drawn, as predict.py alone takes from a file.
-    """
+    """One setting: the constant of pipeline.py, its type, and what it may be."""
 
     constant: str
     kind: type
     fits: Callable[[Any], bool]
     what: str
-    drawing: bool = False
+    drawing: bool = (
+        False  # which of the likely tokens are drawn: predict.py alone takes it of a file
+    )
 
 
 # By the names of transformers, of which those of predict.py's flags are made.

@@ -16,8 +16,8 @@ from typing import Any
 import jax
 
 from ..base.contracts import Steps
-from ..base.json_lines import append_line, cut_lines, read_lines
-from ..base.output import show
+from ..base.files import append_line, cut_lines, read_lines
+from ..base.messages import show
 from ..base.together import HOSTS
 from .record import Run
 

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..base.errors import UserError, writing
-from ..base.paths import is_bucket
+from ..base.messages import UserError, writing
+from ..base.files import is_bucket
 
 FILE = "lock.json"
 BEAT = 10.0  # seconds between two touches
@@ -30,16 +30,12 @@ Seen = tuple[bytes, int]  # what the file says, and when it was touched
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that has a work folder.
-
-    machine: what a process id belongs to: a boot, and its namespace, as in a container.
-    began: when the process began there, as its id may be another's later.
-    """
+    """The process that has a work folder."""
 
     host: str
     pid: int
-    machine: str
-    began: str
+    machine: str  # what a process id belongs to: a boot, and its namespace, as in a container
+    began: str  # when the process began there, as its id may be another's later
     since: str
 
     def __str__(self) -> str:

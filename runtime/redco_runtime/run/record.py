@@ -4,7 +4,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,10 +12,8 @@ from typing import Any, TypeVar
 import jax
 
 from ..base.contracts import Config
-from ..base.errors import UserError, few, writing
-from ..base.json_lines import parse_json
-from ..base.output import show
-from ..base.paths import is_bucket
+from ..base.messages import UserError, few, show, writing
+from ..base.files import is_bucket, parse_json
 
 FILE = "run.json"
 SETTINGS = "settings.toml"
@@ -38,7 +36,6 @@ FORMER = {
 
 
 Section = TypeVar("Section")
-Check = Callable[[type[Any], Any], None]
 
 
 @dataclass(frozen=True)
@@ -156,7 +153,7 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
         _place_tokenizer(config_type, sections.get("data", {}))
         others = {name: record.pop(name) for name in RECORDED[1:]}
         check_kinds(Run, others)
-        return Run(workdir, decode(config_type, sections, check_kinds), **others)
+        return Run(workdir, decode(config_type, sections), **others)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(
             f"{path}: it does not fit config.py: {error}; give back the fields it had, or train in "
@@ -218,21 +215,19 @@ def read(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: {what}; restore or delete it") from None
 
 
-def decode(kind: type[Section], values: dict[str, Any], check: Check | None = None) -> Section:
+def decode(kind: type[Section], values: dict[str, Any]) -> Section:
     """Return a frozen dataclass, and those in its fields, from what dataclasses.asdict made of it.
 
-    check: of each dataclass and its values, which raises ValueError.
-    Raises ValueError for a value that is none of the choices of its field.
+    Raises ValueError as `check_kinds`, and for a value that is none of the choices of its field.
     """
     hints = typing.get_type_hints(kind)
     fields: dict[str, Any] = {}
-    if check:
-        check(kind, values)
+    check_kinds(kind, values)
     for name, value in values.items():
         if is_placing(name) and name not in hints:
             continue
         if dataclasses.is_dataclass(hints.get(name)):
-            value = decode(hints[name], value, check)
+            value = decode(hints[name], value)
         choices = choices_of(hints.get(name))
         if choices and value not in choices:
             raise ValueError(f"{name} {value!r} is none of {', '.join(choices)}")
@@ -257,7 +252,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, part) for part in parts)
     if origin is tuple:
-        return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
+        return isinstance(value, list | tuple) and all(_fits(item, parts[0]) for item in value)
     if origin is dict:
         return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
     if kind is float:

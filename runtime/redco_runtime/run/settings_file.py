@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.paths import local_path
+from ..base.messages import UserError
+from ..base.files import local_path
 
 HEAD = "# What this run was given: --settings takes it again, beside another --workdir."
 NOT_IN_FILES = ("h", "help", "settings")

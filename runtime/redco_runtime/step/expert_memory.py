@@ -8,7 +8,7 @@ from jax.extend.core import Jaxpr, jaxprs_in_params
 from ..layout.mesh import axes_of
 from ..nn.experts.expert_blocks import GPU, TPU, block_rows
 from ..nn.experts.expert_rows import most_rows
-from .jaxprs import by_step, bytes_of, makers_of, split_parts
+from .memory_estimate import by_step, bytes_of, makers_of, split_parts
 
 
 def rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 from ..base.state import ModelState, PyTree
 from ..layout.mesh import free_axes, split_rows
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..base.errors import UserError, few
+from ..base.messages import UserError, few
 from ..base.progress import PROGRESS
 from ..base.state import PyTree, TrainState
 

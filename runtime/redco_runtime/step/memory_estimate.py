@@ -4,7 +4,8 @@ The arrays that a model names, by `lay_out` and `attention`, may be saved for th
 name their bytes, and what they spare. All else that a step has at once is counted beside them.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,44 +13,29 @@ import jax
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
 from ..base.state import ModelState, PyTree
-from ..nn.saved_names import LOGITS, saving
+from ..layout.mesh import axes_of
+from ..nn.layers import LOGITS, saving
+from .flops import equation_flops
 from .gradients import Loss, weighted_sum
-from .jaxprs import (
-    by_step,
-    bytes_of,
-    chunk_loops,
-    layer_loops,
-    makers_of,
-    product_flops,
-    shard_parts,
-    split_parts,
-    stacks_around,
-    unrounded,
-)
+
+Makers = dict[Any, Any]  # a variable of a program -> the equation that makes it
 
 
 @dataclass(frozen=True)
 class Saving:
-    """Arrays of one name in the layers of a model.
-
-    size: their bytes on a device. flops: what a device computes to make them again.
-    """
+    """Arrays of one name in the layers of a model."""
 
     name: str
-    size: int
-    flops: int
+    size: int  # their bytes on a device
+    flops: int  # what a device computes to make them again
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a step needs of a device's memory.
+    """What a step needs of a device's memory."""
 
-    savings: of the names that the backward pass needs, those first that spare most FLOPs for their
-    bytes. size: bytes of all else that is live at once, beside the state.
-    """
-
-    savings: tuple[Saving, ...]
-    size: int
+    savings: tuple[Saving, ...]  # those first that spare most FLOPs for their bytes
+    size: int  # bytes of all else that is live at once, beside the state
 
 
 def measure(
@@ -90,7 +76,7 @@ def _logits(jaxpr: Jaxpr, rows: int, devices: int) -> Iterator[Saving]:
     Saved, they are there at once, and their gradients too.
     """
     size = flops = 0
-    for loop, parts in chunk_loops(jaxpr):
+    for loop, parts in _chunk_loops(jaxpr):
         (body,) = jaxprs_in_params(loop.params)
         makers = makers_of(body)
         for maker in body.eqns:
@@ -151,3 +137,106 @@ def _largest(jaxpr: Jaxpr) -> int:
             inner = [_largest(body) * shard_parts(eqn, body) for body in bodies]
             largest = max([largest, *sizes, *inner])
     return largest
+
+
+def makers_of(body: Jaxpr) -> Makers:
+    """Return the equation that makes each variable of a program."""
+    return {var: maker for maker in body.eqns for var in maker.outvars}
+
+
+def layer_loops(jaxpr: Jaxpr) -> Iterator[tuple[Any, int]]:
+    """Yield the loops over layers, forward: those whose body names arrays; as `_loops` does."""
+    return _loops(jaxpr, lambda names: bool(names - {LOGITS}))
+
+
+def _chunk_loops(jaxpr: Jaxpr) -> Iterator[tuple[Any, int]]:
+    """Yield the loops that name logits, as `_loops` does."""
+    return _loops(jaxpr, lambda names: LOGITS in names)
+
+
+def _loops(
+    jaxpr: Jaxpr, wanted: Callable[[set[str]], bool], parts: int = 1
+) -> Iterator[tuple[Any, int]]:
+    """Yield the loops by the names of arrays in them, and into how many parts a shard_map around splits arrays."""
+    for eqn in jaxpr.eqns:
+        for body in jaxprs_in_params(eqn.params):
+            names = {one.params["name"] for one in body.eqns if one.primitive.name == "name"}
+            if eqn.primitive.name == "scan" and wanted(names):
+                yield eqn, parts
+            else:
+                yield from _loops(body, wanted, parts * shard_parts(eqn, body))
+
+
+def stacks_around(jaxpr: Jaxpr) -> int:
+    """Return the bytes that the loops leave which go over layers several times, as micro-batches in stages do."""
+    size = 0
+    for eqn in jaxpr.eqns:
+        for body in jaxprs_in_params(eqn.params):
+            if any(layer_loops(body)):
+                left = by_step(body.outvars, eqn.outvars) if eqn.primitive.name == "scan" else ()
+                size += sum(bytes_of(outer) for _, outer in left) + stacks_around(body)
+    return size
+
+
+def split_parts(eqn: Any, body: Jaxpr, makers: Makers) -> dict[Any, int]:
+    """Return into how many parts the devices split the arrays of a loop's body that are laid out.
+
+    What a layer takes over lies as what it hands on.
+    """
+    parts: dict[Any, int] = {}
+    for one in body.eqns:
+        if one.primitive.name == "sharding_constraint":
+            mesh, spec = one.params["sharding"].mesh.shape, one.params["sharding"].spec
+            count = math.prod(mesh[axis] for entry in spec for axis in axes_of(entry))
+            parts[unrounded(one.invars[0], makers)] = parts[one.outvars[0]] = count
+    entering, leaving = _whole(body.invars, eqn.invars), _whole(body.outvars, eqn.outvars)
+    constants = len(entering) - len(leaving)
+    for first, last in zip(entering[constants:], leaving, strict=True):
+        if (last := unrounded(last, makers)) in parts:
+            parts[first] = parts[last]
+    return parts
+
+
+def _whole(inside: Iterable[Any], outside: Iterable[Any]) -> list[Any]:
+    """Return what a loop has whole in each step: constants and what it carries, in this order."""
+    return [a for a, b in zip(inside, outside, strict=True) if a.aval.ndim == b.aval.ndim]
+
+
+def by_step(inside: Iterable[Any], outside: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the pairs of what a loop has a part of in each step: it has a dim more outside."""
+    for inner, outer in zip(inside, outside, strict=True):
+        if outer.aval.ndim > inner.aval.ndim:
+            yield inner, outer
+
+
+def unrounded(var: Any, makers: Makers) -> Any:
+    """Return a variable as it was before JAX rounded it to be saved, which changes nothing."""
+    while var in makers and makers[var].primitive.name == "reduce_precision":
+        (var,) = makers[var].invars
+    return var
+
+
+def product_flops(maker: Any, makers: Makers) -> int:
+    """Return the FLOPs of the products between an array with a name and the next ones before it."""
+    todo, done, total = [*maker.invars], set(), 0
+    while todo:
+        atom = todo.pop()
+        before = None if isinstance(atom, Literal) else makers.get(atom)
+        if before is not None and before.primitive.name != "name" and id(before) not in done:
+            done.add(id(before))
+            total += equation_flops(before)
+            todo += before.invars
+    return total
+
+
+def shard_parts(eqn: Any, body: Jaxpr) -> int:
+    """Return into how many parts a shard_map splits arrays before `body`; 1 for another equation."""
+    if eqn.primitive.name != "shard_map":
+        return 1
+    pairs = zip(eqn.invars, body.invars, strict=True)
+    return max((bytes_of(a) // bytes_of(b) for a, b in pairs), default=1)
+
+
+def bytes_of(var: Any) -> int:
+    """Return the bytes of an array, on all devices together where it is split."""
+    return math.prod(var.aval.shape) * var.aval.dtype.itemsize

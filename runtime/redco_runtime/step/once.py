@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.extend.core import Jaxpr, jaxprs_in_params
 from jax.sharding import PartitionSpec as P
 
-from ..base.output import print_once
+from ..base.messages import print_once
 from ..base.state import ModelState, PyTree
 from ..layout.mesh import add_up, axes_of, free_axes, on_parts
 from .gradients import Loss, sum_parts

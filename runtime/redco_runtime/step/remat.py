@@ -9,13 +9,12 @@ from typing import Any
 
 import jax
 
-from ..base.errors import UserError
-from ..base.output import announce
+from ..base.messages import UserError, announce
 from ..base.state import ModelState, PyTree, TrainState
 from ..base.together import decide
 from ..layout.mesh import memory_of, platform
 from ..layout.specs import gradient_size, size_on_device
-from ..nn.saved_names import FIT, LOGITS, POLICIES, saving
+from ..nn.layers import FIT, LOGITS, POLICIES, saving
 from .gradients import Loss
 from .memory_estimate import Saving, measure
 

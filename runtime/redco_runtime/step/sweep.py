@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..base.errors import UserError
+from ..base.messages import UserError
 
 # To these a dim that is filled up with zeros is a dim of what is computed: means over it, products of its rows.
 OF_WHOLE_MATRICES = ("adafactor", "muon")

@@ -12,12 +12,11 @@ import numpy as np
 from flax import nnx
 
 from redco_runtime.data.example_random import Draws
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.nn.losses import cross_entropy
-from redco_runtime.data.text.blocks import pad_row
+from redco_runtime.data.text.prompts import own_prompts, pad_row
 from redco_runtime.data.text.framed_texts import packed_texts
 from redco_runtime.data.text.masking import NOT_ASKED, mask_tokens
-from redco_runtime.data.text.samples import own_prompts
 from redco_runtime.data.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]

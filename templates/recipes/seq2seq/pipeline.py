@@ -18,9 +18,8 @@ from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.data.pairs.examples import pair_examples
 from redco_runtime.data.pairs.reading import read_pair
 from redco_runtime.data.pairs.scores import bleu, rouge
-from redco_runtime.data.text.blocks import pad_row
+from redco_runtime.data.text.prompts import own_prompts, pad_row
 from redco_runtime.data.text.framed import first_tokens
-from redco_runtime.data.text.samples import own_prompts
 from redco_runtime.data.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]

@@ -17,15 +17,21 @@ from survival.project import environment
 from redco_new import cli
 from redco_new.project.create import create_project
 from redco_new.request import Request
-from redco_runtime.base.errors import UserError
-from redco_runtime.base.json_lines import append_line, cut_lines, files_of_lines, read_lines
-from redco_runtime.base.paths import any_path, path_of, work_folder
+from redco_runtime.base.messages import UserError
+from redco_runtime.base.files import (
+    any_path,
+    append_line,
+    cut_lines,
+    files_of_lines,
+    path_of,
+    read_lines,
+    work_folder,
+)
 from redco_runtime.data.prepare import build, formats, shared_shards
 from redco_runtime.data.text.documents import Shape
-from redco_runtime.data.text.encoder import make_encoder
+from redco_runtime.data.tokenizer import load_tokenizer, make_encoder
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.texts import TextMaker
-from redco_runtime.data.tokenizer import load_tokenizer
+from redco_runtime.data.text.text_examples import TextMaker
 from redco_runtime.run import lock
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of botocore are not ours
@@ -111,7 +117,7 @@ def test_what_a_store_says_is_one_line(bucket, monkeypatch):
     with pytest.raises(UserError, match="cannot write .*bucket does not exist"):
         lock.hold(path_of("s3://nothing-of-that-name/a"), print)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    code = f"from redco_runtime.base.paths import work_folder; work_folder('{bucket}/a')"
+    code = f"from redco_runtime.base.files import work_folder; work_folder('{bucket}/a')"
     path = ":".join(sys.path)
     done = subprocess.run(
         [sys.executable, "-c", code],

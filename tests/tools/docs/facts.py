@@ -11,7 +11,7 @@ from redco_new.inspect import catalog
 from redco_new.models.families import FAMILIES
 from redco_new.render.template import open_template
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.messages import UserError
 from redco_runtime.base.interrupts import INTERRUPTED
 from redco_runtime.cluster.launch import LOST, STOPPED
 from redco_runtime.step.guard import UnsoundError

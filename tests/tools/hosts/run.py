@@ -19,10 +19,9 @@ import sys, time
 from pathlib import Path
 from redco_runtime.data.prepare import build, formats
 from redco_runtime.data.text.documents import Shape
-from redco_runtime.data.text.encoder import make_encoder
+from redco_runtime.data.tokenizer import load_tokenizer, make_encoder
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.texts import TextMaker
-from redco_runtime.data.tokenizer import load_tokenizer
+from redco_runtime.data.text.text_examples import TextMaker
 TextMaker.portable, TextMaker.shard, formats.RANGE, build.LOOK, build.LONG_LOOK = False, 2**18, 2**16, 0.05, 0.05
 index, count, file, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 (source,) = parse_sources("--data", [file])
@@ -37,14 +36,14 @@ print(read() - before)
 FAULT = """
 import os, sys, time
 from pathlib import Path
-from redco_runtime.base import output
+from redco_runtime.base import messages
 from redco_runtime.base.progress import PROGRESS
 from redco_runtime.cluster import lifeline, rendezvous
 lifeline.SETTLE = 0.5
 index, count, port, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 me = rendezvous.Member(index, count, f"host{index}", {})
 lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 120))
-output.open_log(Path(folder) / f"{index}.log")
+messages.open_log(Path(folder) / f"{index}.log")
 os.write(2, b"of C++\\n" * 25)
 PROGRESS.at("the devices", 7)
 print(time.process_time(), flush=True)

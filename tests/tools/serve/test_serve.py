@@ -45,7 +45,7 @@ from words.config import Config
 from words.runtime.checkpoints.checkpoint import Checkpoints
 from words.runtime.layout.mesh import make_mesh
 from words.runtime.loop.command import command, program_parser, recorded_run
-from words.runtime.loop.inference import Inference
+from words.runtime.loop.evaluation import Inference
 from words.sharding import AXES
 from words.steps import build
 

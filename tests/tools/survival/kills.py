@@ -27,9 +27,14 @@ import numpy as np
 from buckets.emulated import emulated_bucket
 from survival.project import HERE, NAME, environment, make_project
 from redco_runtime.checkpoints.checksums import Damaged, check_sums
-from redco_runtime.monitor.goodput import add_up_events
-from redco_runtime.base.json_lines import files_of_lines, read_lines
-from redco_runtime.base.paths import is_bucket, path_of, whole_checkpoints
+from redco_runtime.monitor.events import add_up_events
+from redco_runtime.base.files import (
+    files_of_lines,
+    is_bucket,
+    path_of,
+    read_lines,
+    whole_checkpoints,
+)
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 
 # The launcher, without the pauses in which a cluster comes back to its senses.

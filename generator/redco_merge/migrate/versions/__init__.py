@@ -5,6 +5,7 @@ from redco_merge.migrate.versions import (
     boot,
     draws,
     features,
+    fewer,
     lean,
     loop,
     need,
@@ -24,5 +25,6 @@ MIGRATIONS = (
     asked.MIGRATION,
     boot.MIGRATION,
     lean.MIGRATION,
+    fewer.MIGRATION,
 )
 LATEST = MIGRATIONS[-1].number

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from my_project.runtime.data.text.blocks import rows_to_continue
-from my_project.runtime.data.text.samples import first_words, own_prompts
+from my_project.runtime.data.text.prompts import first_words, own_prompts, rows_to_continue
 from my_project.runtime.data.text.text_examples import text_examples
 from my_project.runtime.data.tokenizer import load_tokenizer
 from my_project.runtime.nn.generate import generate

@@ -11,7 +11,7 @@ import pytest
 
 from my_project import pipeline
 from my_project.config import TINY
-from my_project.runtime.base.errors import UserError
+from my_project.runtime.base.messages import UserError
 from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.layout.specs import parameter_specs

@@ -29,7 +29,7 @@ from my_project.runtime.cluster.launchers import Process, initialized, who_am_i
 from my_project.runtime.cluster.rendezvous import BootError, Door, Member, find_address, meet
 from my_project.runtime.layout.mesh import use_virtual_devices
 from my_project.runtime.nn.user_class import imported_code
-from my_project.runtime.step.compilation import keep_programs
+from my_project.runtime.step.xla import keep_programs
 
 
 def boot(

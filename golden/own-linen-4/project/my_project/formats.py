@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from flax import serialization, traverse_util
 
-from my_project.runtime.base.errors import UserError
 from my_project.runtime.base.hf_files import ONE, open_tensors, read_json
+from my_project.runtime.base.messages import UserError
 
 METADATA = "_METADATA"  # the file by which a folder is a tree of Orbax
 ARRAYS = ("jax.Array", "np.ndarray", "scalar")  # what Orbax calls leaves that hold numbers

@@ -17,9 +17,8 @@ from flax import nnx
 from my_project.runtime.data.pairs.examples import pair_examples
 from my_project.runtime.data.pairs.reading import read_pair
 from my_project.runtime.data.pairs.scores import bleu, rouge
-from my_project.runtime.data.text.blocks import pad_row
 from my_project.runtime.data.text.framed import first_tokens
-from my_project.runtime.data.text.samples import own_prompts
+from my_project.runtime.data.text.prompts import own_prompts, pad_row
 from my_project.runtime.data.tokenizer import load_tokenizer
 from my_project.runtime.nn.beam import beam_search
 from my_project.runtime.nn.losses import cross_entropy

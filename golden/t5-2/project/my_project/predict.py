@@ -12,7 +12,7 @@ from my_project.config import Config
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, program_parser, recorded_run
-from my_project.runtime.loop.inference import Inference
+from my_project.runtime.loop.evaluation import Inference
 from my_project.runtime.loop.predicting import answer, prompt_options
 from my_project.runtime.run.generation import begin_generation, generation_options
 from my_project.sharding import AXES

@@ -9,8 +9,8 @@ import jax
 from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import Config
-from my_project.runtime.base.output import print_once
-from my_project.runtime.base.paths import any_path
+from my_project.runtime.base.files import any_path
+from my_project.runtime.base.messages import print_once
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.checkpoints.export import export, safetensors_alone
 from my_project.runtime.data.tokenizer import tokenizer_if_any

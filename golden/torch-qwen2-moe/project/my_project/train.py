@@ -12,7 +12,7 @@ from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import PRESETS
 from my_project.runtime.base.contracts import Steps
-from my_project.runtime.base.output import print_once
+from my_project.runtime.base.messages import print_once
 from my_project.runtime.base.progress import PROGRESS
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.cluster.agreement import check_same_examples
@@ -29,8 +29,7 @@ from my_project.runtime.loop.start import (
     start_or_resume,
 )
 from my_project.runtime.loop.stop import Stop, Stopped
-from my_project.runtime.monitor.loggers import open_loggers
-from my_project.runtime.monitor.metrics import Metrics
+from my_project.runtime.monitor.metrics import Metrics, open_loggers
 from my_project.runtime.run.record import Run
 from my_project.runtime.step.flops import training_flops
 from my_project.runtime.step.guard import Guard

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 
 # Key, behind the architecture's name -> its type, the keys of config.json that may have it.
 NUMBERS: dict[str, Any] = {

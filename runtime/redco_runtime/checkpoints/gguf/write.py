@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ..export import Tensors, Write
 from .changes import Change
 from .metadata import metadata, rope_factors

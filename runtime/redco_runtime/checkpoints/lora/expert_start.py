@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ...base.hf_files import Stored
 from ...base.tensors import Tensor
 from ...nn.adapters.settings import A

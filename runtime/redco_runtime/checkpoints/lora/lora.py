@@ -13,8 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...base.errors import UserError
-from ...base.features import feature
+from ...base.messages import UserError, feature
 from ...base.hf_files import ADAPTER, LABELS, WEIGHTS
 from ...base.tensors import Tensor
 from ...nn.adapters.layers import LoraSettings

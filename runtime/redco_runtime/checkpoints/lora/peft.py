@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...base.errors import UserError, listed
+from ...base.messages import UserError, listed, print_once
 from ...base.hf_files import ADAPTER, BASE, Stored, base_of, open_tensors, read_json
-from ...base.output import print_once
 from ...base.tensors import Tensor
 from ...nn.adapters.settings import KERNEL, A, B, M, scale_of
 from ..checkpoint import Checkpoints

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ...run.record import FILE, LORA, read
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 
 from ...base.contracts import Config, Steps, Weights
-from ...base.features import feature
+from ...base.messages import feature
 from ...base.hf_files import WEIGHTS, Stored, find, folder_of, open_checkpoint, open_tensors
 from ...base.state import TrainState, flatten
 from ...base.tensors import Tensor, stored_there
@@ -41,7 +41,7 @@ class Frozen:
         adapter, heads_there = dict[str, jax.Array](), None
         base = base_of(source)
         if base != source:
-            lora: Lora = config.lora  # type: ignore[attr-defined]
+            lora: Lora = config.lora
             table, like = self.tensors(config.model), flatten(steps.state.params)
             heads_there = self._heads(folder_of(source), steps, config)
             apart = heads_there.there if heads_there else ()

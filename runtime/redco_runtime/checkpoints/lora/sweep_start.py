@@ -1,7 +1,7 @@
 """The frozen model of a run that trains many adapters, each of which starts anew."""
 
 from ...base.contracts import Config, Steps
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ...base.state import TrainState
 from . import start
 from .peft import base_of

@@ -30,16 +30,12 @@ class Written(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer, as it is written where nothing follows.
+    """An answer, as it is written where nothing follows."""
 
-    text: of the chat, up to its end. start: where it begins. closing: how many characters close any answer.
-    next_token: which the next message begins with, and which ends the answer where the template writes nothing behind.
-    """
-
-    text: str
-    start: int
-    closing: int
-    next_token: str
+    text: str  # of the chat, up to its end
+    start: int  # where it begins
+    closing: int  # how many characters close any answer
+    next_token: str  # of the next message; ends the answer where the template writes nothing behind
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,11 @@ from .reading import Chat, read_chat
 
 @dataclass
 class ChatMaker(Maker):
-    """A Maker of chats.
-
-    length: of a row, which a chat must not be longer than. split: whether each answer has a row of its own.
-    """
+    """A Maker of chats."""
 
     encoder: ChatEncoder
-    length: int
-    split: bool = False
+    length: int  # of a row, which a chat must not be longer than
+    split: bool = False  # whether each answer has a row of its own
     noun: ClassVar[str] = "chat"
     marks: ClassVar[Mapping[str, str]] = {"learned": "bool"}
     # A template is written several times a chat: smaller than those of texts, so that all cores have one.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import UserError, few
-from ..text.blocks import cut_row
-from ..text.encoder import make_encoder
+from ...base.messages import UserError, few
+from ..text.prompts import cut_row
+from ..tokenizer import make_encoder
 from .answers import Span, Writer
 from .reading import Chat, Messages, Tools, as_messages
 

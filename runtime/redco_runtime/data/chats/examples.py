@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...base.examples import Arrays, Example
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ..text.examples import read_or_stream
 from ..text.in_memory import pack_examples
 from .documents import ChatMaker

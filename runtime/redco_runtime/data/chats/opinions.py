@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ...base.examples import Arrays, Example
 from ..text.documents import Tokens
 from ..text.examples import read_examples
-from ..text.in_memory import pack_examples
-from ..text.sources import one_a_row
+from ..text.in_memory import one_a_row, pack_examples
 from .documents import ChatMaker
 from .encoding import ChatEncoder
 from .pairs import SIDES, read_pair

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.examples import Arrays, Example
-from ...base.errors import UserError, few
-from ...base.json_lines import parse_json
+from ...base.messages import UserError, few
+from ...base.files import parse_json
 from ..text.documents import Tokens
 from ..text.examples import read_examples
-from ..text.in_memory import pack_examples
-from ..text.sources import one_a_row
+from ..text.in_memory import one_a_row, pack_examples
 from .documents import ChatMaker
 from .encoding import ChatEncoder
 from .reading import Chat, Messages, as_chat, as_messages, read_chat

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...base.errors import few, shown
-from ...base.json_lines import parse_json
+from ...base.messages import few, shown
+from ...base.files import parse_json
 
 Messages = list[dict[str, Any]]  # {"role": "user", "content": "..."}, in order
 Tools = list[dict[str, Any]] | None  # {"type": "function", "function": {"name": ...}}
@@ -21,15 +21,11 @@ KINDS = (  # the keys of a row -> its chat
 
 
 class Chat(NamedTuple):
-    """A chat to learn from.
-
-    first: the message that is learned first, by number from 0; those before are a prompt.
-    tools: that the assistant may call, which the template describes.
-    """
+    """A chat to learn from."""
 
     messages: Messages
-    first: int = 0
-    tools: Tools = None
+    first: int = 0  # the message that is learned first; those before are a prompt
+    tools: Tools = None  # that the assistant may call, which the template describes
 
     @property
     def answers(self) -> list[int]:

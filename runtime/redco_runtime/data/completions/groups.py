@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import UserError, shown
+from ...base.messages import UserError, shown
 from ..chats.encoding import ChatEncoder
 
 FLOOR = 1e-4  # of a deviation: answers that all get the same teach nothing

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import UserError, few, shown
-from ...base.output import announce, announce_training
+from ...base.messages import UserError, announce, announce_training, few, shown
 from ..chats.encoding import ChatEncoder
 from ..chats.reading import Messages, Tools, read_prompt, read_tools
 from ..example_streams import check_share
 from ..permutation import permute
 from ..prepare.formats import describe, parse_rows, parts_of
-from ..text.blocks import pad_row
+from ..text.prompts import pad_row
 from ..text.documents import NAMED, Bad
-from ..text.mixture import Mixture
+from ..text.examples import Mixture
 from ..text.sources import Source, check_bad, check_ids, parse_sources
 
 

@@ -7,8 +7,7 @@ from itertools import islice
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import few
-from ...base.output import announce_training
+from ...base.messages import announce_training, few
 from ..class_numbers import say_rare
 
 MOST = 50_000  # rows that are looked at, of those to train on and of the others: a second or two

@@ -9,15 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.examples import Arrays
-from ...base.errors import UserError, few
-from ..text.blocks import pad_row
+from ...base.messages import UserError, few
+from ..text.prompts import pad_row
 from ..text.documents import Maker, Tokens
-from ..text.encoder import Encoder, make_encoder
-from ..text.examples import read_examples
+from ..tokenizer import Encoder, make_encoder
+from ..text.examples import Mixture, read_examples
 from ..text.framed import check_room, first_tokens
-from ..text.in_memory import pack_examples
-from ..text.mixture import Mixture
-from ..text.sources import one_a_row
+from ..text.in_memory import one_a_row, pack_examples
 from .counts import say_counts
 from .reading import Fields, read_text, read_words
 

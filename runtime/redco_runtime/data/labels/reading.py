@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.errors import few, shown
+from ...base.messages import few, shown
 from ..class_numbers import number_of
 
 Fields = Sequence[

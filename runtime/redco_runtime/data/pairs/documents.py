@@ -7,21 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..text.documents import Maker, Tokens
-from ..text.encoder import make_encoder
+from ..tokenizer import make_encoder
 from .reading import Names, read_pair
 
 
 @dataclass
 class PairMaker(Maker):
-    """A Maker of pairs.
-
-    prefix: of each source. lengths: of a source and of a target at most, which are cut. names: as of `read_pair`.
-    """
+    """A Maker of pairs."""
 
     tokenizer: Any
-    prefix: str
-    lengths: tuple[int, int]
-    names: Names
+    prefix: str  # of each source
+    lengths: tuple[int, int]  # of a source and of a target at most, which are cut
+    names: Names  # as of `read_pair`
     noun: ClassVar[str] = "pair"
     marks: ClassVar[Mapping[str, str]] = {"target": "bool"}
     batch: ClassVar[int] = 256

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 
 from ...base.examples import Arrays
-from ..text.examples import read_examples
+from ..text.examples import Mixture, read_examples
 from ..text.framed import check_room
-from ..text.in_memory import pack_examples
-from ..text.mixture import Mixture
-from ..text.sources import one_a_row
+from ..text.in_memory import one_a_row, pack_examples
 from .documents import PairMaker
 
 

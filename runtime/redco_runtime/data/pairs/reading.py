@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...base.errors import few, shown
+from ...base.messages import few, shown
 
 Names = tuple[str, str]  # of the source and of the target
 # Keys of rows, tried in this order: those of data sets of summaries, answers and corrections.

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, few
-from ...base.features import feature
-from ...base.output import announce
+from ...base.messages import UserError, announce, feature, few
 from ..example_streams import count_held_out
 from .captions import encode_caption
 from .checking import check_pictures

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 
 VOCAB = 256  # of ids: a byte each
 END = 0  # ends a caption, and fills it up: no text has this byte

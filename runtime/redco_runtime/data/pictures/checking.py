@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, first, listed
-from ...base.output import print_once
+from ...base.messages import UserError, first, listed, print_once
 
 SECONDS = 5.0  # at most: of JPEGs on a disk of its own, 50,000
 THREADS = 16  # a file far away takes milliseconds, and pillow does not hold Python meanwhile

@@ -9,8 +9,7 @@ from typing import Any
 
 import jax
 
-from ...base.errors import few
-from ...base.output import announce_training
+from ...base.messages import announce_training, few
 
 SECONDS = 5.0  # at most: of files on a disk of its own, some tens of thousands
 

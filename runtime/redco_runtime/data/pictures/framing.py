@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from .opening import MODES
 
 FORMER = "bicubic"  # of projects whose config.py does not say it
@@ -13,19 +13,14 @@ FORMER = "bicubic"  # of projects whose config.py does not say it
 
 @dataclass(frozen=True)
 class Framing:
-    """Sizes are in pixels, and a mean and a deviation are of colors from 0 to 1.
+    """Sizes are in pixels, and a mean and a deviation are of colors from 0 to 1: a model sees (x - mean) / std."""
 
-    size: the height and the width that a model takes. channels: 3 colors or 1.
-    resize: (), each side to `size`; (n,), the shorter side to n; (height, width). Then the middle is cut out.
-    resample: how, a name of pillow.
-    mean, std: of each channel, or one of all: a model sees (x - mean) / std.
-    """
-
-    size: int
-    channels: int = 3
+    size: int  # the height and the width that a model takes
+    channels: int = 3  # colors, or 1
+    # (), each side to `size`; (n,), the shorter side to n; (height, width). Then the middle is cut out.
     resize: tuple[int, ...] = ()
-    resample: str = FORMER
-    mean: tuple[float, ...] = (0.5,)
+    resample: str = FORMER  # how, a name of pillow
+    mean: tuple[float, ...] = (0.5,)  # of each channel, or one of all
     std: tuple[float, ...] = (0.5,)
 
     def __post_init__(self) -> None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, few
-from ...base.features import feature
-from ...base.output import announce
+from ...base.messages import UserError, announce, feature, few
 from ...run.record import Run
 from ..class_numbers import number_of, say_rare
 from ..classes import check_names
@@ -44,7 +42,7 @@ def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
     Raises UserError for too many of --class-names, or one of them twice, and where a run goes on whose classes are
     others by now.
     """
-    config: Any = run.config
+    config = run.config
     most, own = config.model.num_classes, config.data.class_names
     if len(own) > most:
         raise UserError(

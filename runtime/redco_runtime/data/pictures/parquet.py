@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError, few, writing
-from ...base.output import print_once
+from ...base.messages import UserError, few, print_once, writing
 from ..class_columns import class_columns
 from .picture_rows import PICTURE
 

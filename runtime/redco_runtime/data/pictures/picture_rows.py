@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
-from ...base.json_lines import parse_json, read_text
+from ...base.messages import UserError
+from ...base.files import parse_json, read_text
 
 PICTURE = ("image", "file_name", "path")  # keys of a row that may have the picture, the first there
 

@@ -5,10 +5,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.messages import UserError, print_once
 from ...base.hf_files import find, read_json
-from ...base.output import print_once
-from ...base.paths import path_of
+from ...base.files import path_of
 from ...run.record import FILE, Run, read, with_former
 from .framing import Framing, framing_of
 
@@ -31,7 +30,7 @@ def with_processor(run: Run) -> Run:
 
     A run that goes on has its own. Raises UserError where a flag says otherwise, and for what Framing cannot do.
     """
-    config: Any = run.config
+    config = run.config
     ours = framing_of(config.data, config.model)
     if ours is None or run.init is None or (run.workdir / FILE).exists():
         return run

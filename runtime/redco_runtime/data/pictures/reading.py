@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ..held_out import held_out_example
 from .checking import MEND
 from .framing import Framing

@@ -18,11 +18,9 @@ class Labelled(Sequence[Any]):
     """Examples {"pixels": uint8 (size, size, channels), "label": int32 ()}; files are read when asked for.
 
     With a framing they have its scale too.
-
-    pictures: files, or arrays, uint8 (height, width), which are resized.
     """
 
-    pictures: Sequence[Path | np.ndarray]
+    pictures: Sequence[Path | np.ndarray]  # arrays are uint8 (height, width), and resized
     labels: Sequence[int]
     size: int
     channels: int

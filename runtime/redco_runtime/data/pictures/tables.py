@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from .parquet import read_parquet
 from .picture_rows import read_lines
 

@@ -14,15 +14,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from ...base.errors import UserError, writing
-from ...base.features import feature
-from ...base.paths import is_bucket, path_of
-from ...base.progress_bar import ProgressBar
-from ..text.documents import Maker, Part, Shape
-from ..text.request import Reader
+from ...base.messages import UserError, feature, writing
+from ...base.files import is_bucket, path_of
+from ...base.progress import ProgressBar
+from ..text.documents import Contents, Maker, Part, Shape, index_of
+from ..text.sources import Reader, Source, check_bad, check_ids
 from ..text.rows import count_bad, folder_of
-from ..text.sources import Source, check_bad, check_ids
-from ..text.tokens import Contents, index_of
 from .formats import parts_of
 from .shard import Job, make_shard, read_contents
 
@@ -235,8 +232,7 @@ def make_shards(
         worker = idle.get()
         try:
             (answer,) = worker.ask("shard", job=job)
-            contents: Contents = answer["contents"]
-            return contents
+            return answer["contents"]
         finally:
             idle.put(worker)
 

@@ -1,21 +1,22 @@
-"""The formats of files: how one is cut into parts, and the rows of a part."""
+"""The formats of files: how one is cut into parts, the rows of a part, and their documents, by what makes them of rows."""
 
+import codecs
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from ...base.errors import UserError
-from ...base.features import feature
-from ...base.json_lines import check_characters, parse_json
-from ...base.paths import path_of
-from ..text.documents import Bad, Part
+from ...base.messages import UserError, feature
+from ...base.files import check_characters, parse_json, path_of
+from ..text.documents import Bad, Maker, Part, Text, Tokens
 from ..text.sources import Source
 
 T = TypeVar("T")
 
 RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
+# Bytes of a text that a tokenizer gets at once: its cost grows faster than its length.
+BLOCK = 2**16
 LINE = 2**16  # bytes of a line that are read at once where it is only looked for
 
 
@@ -32,16 +33,11 @@ Rows = Iterator[Row]
 
 @dataclass(frozen=True)
 class Format:
-    """A way to keep rows.
+    """A way to keep rows. `rows`: of a table the column of that name alone, which has texts, or all for ""."""
 
-    split: the parts of a file.
-    rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
-    where: (file, place of a row) -> where that is, for people.
-    """
-
-    split: Callable[[str], Iterable[Part]]
-    rows: Callable[[Part, str], Rows]
-    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
+    split: Callable[[str], Iterable[Part]]  # the parts of a file
+    rows: Callable[[Part, str], Rows]  # those of a part
+    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"  # for people
 
 
 def format_of(file: str) -> str:
@@ -57,8 +53,7 @@ def find_format(file: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     named = f"--data: {file.removeprefix('stream:')}"
-    table: Format = feature("tables", "data.prepare.tables", named).TABLES[name]
-    return table
+    return feature("tables", "data.prepare.tables", named).TABLES[name]
 
 
 def parts_of(source: Source) -> Iterator[Part]:
@@ -184,3 +179,53 @@ FORMATS = {
 }
 JSON = dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
 SUFFIXES = {**JSON, ".parquet": "parquet", ".arrow": "arrow"}
+
+
+def read_documents(maker: Maker, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
+    """Yield the documents of parts, and the rows that are none. Raises UserError."""
+    return maker.documents(_batches(maker, parts))
+
+
+def _batches(maker: Maker, parts: Iterable[Part]) -> Iterator[list[Any] | Bad]:
+    """Yield batches of rows, and the rows that are none, which may come earlier."""
+    batch, size = list[Any](), 0
+    for item in (item for part in parts for item in read_items(maker, part)):
+        if isinstance(item, Bad):
+            yield item
+            continue
+        batch.append(item)
+        size += maker.size(item)
+        if size >= maker.batch:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def read_items(maker: Maker, part: Part) -> Iterator[Any]:
+    """Yield the rows of a part as `Maker.parse` gives them, or its text, and the rows that are none. Raises UserError."""
+    if maker.field and format_of(part.file) == "text":
+        return read_text(part)
+    return parse_rows([part], maker.parse, maker.field)
+
+
+def read_text(part: Part) -> Iterator[Text | Bad]:
+    """Yield the lines that begin in a part, BLOCK bytes at a time. The whole file is one document."""
+    with path_of(part.file).open("rb") as file:
+        first, size = line_start(file, part.start), file.seek(0, 2)
+        at = file.seek(first)
+        decoder = codecs.getincrementaldecoder("utf-8" if at else "utf-8-sig")()
+        block = b"\n"
+        while (at < part.stop or not block.endswith(b"\n")) and at < size:
+            block = file.read(max(1, min(BLOCK, part.stop - at)))
+            if not block.endswith(b"\n"):
+                block += file.readline(BLOCK)
+            try:
+                yield Text(decoder.decode(block, at + len(block) == size), None)
+            except UnicodeError as error:
+                place = at + getattr(error, "start", 0)
+                yield Bad(part, place, "is not UTF-8: convert or unpack the file")
+                decoder.reset()
+            at += len(block)
+        if at > first:
+            yield Text("", at == size)

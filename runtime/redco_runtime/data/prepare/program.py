@@ -8,13 +8,11 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ...base.errors import UserError
-from ...base.features import feature
+from ...base.messages import UserError, feature
 from ..text.documents import Maker, Text
 from ..text.sources import Source
 from .build import Answers, build
-from .formats import format_of, parse_rows, parts_of
-from .reading import read_text
+from .formats import format_of, parse_rows, parts_of, read_text
 from .shard import Job, make_shard
 
 
@@ -80,10 +78,7 @@ TASKS: dict[str, Callable[..., Answers]] = {
 
 def task_of(name: str) -> Callable[..., Answers]:
     """Return a task by its name, or by that of the module of a feature, which is called as it is."""
-    task: Callable[..., Answers] = TASKS.get(name) or getattr(
-        import_module(name), name.rpartition(".")[2]
-    )
-    return task
+    return TASKS.get(name) or getattr(import_module(name), name.rpartition(".")[2])
 
 
 if __name__ == "__main__":

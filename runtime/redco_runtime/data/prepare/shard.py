@@ -16,12 +16,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ...base.errors import UserError, writing
-from ..text.documents import NAMED, Bad, Maker, Part, Shape, Tokens
+from ...base.messages import UserError, writing
+from ..text.documents import NAMED, Bad, Contents, Maker, Part, Shape, Tokens, write_documents
 from ..text.packing import lay_out
-from ..text.tokens import Contents, write_documents
-from .formats import describe
-from .reading import read_documents
+from .formats import describe, read_documents
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..text.documents import Maker
-from ..text.tokens import Contents
+from ..text.documents import Contents, Maker
 from .build import LONG_LOOK, Made
 from .shard import Job, read_contents
 

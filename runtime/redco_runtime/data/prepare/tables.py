@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from ...base.errors import UserError, few
-from ...base.paths import path_of, scheme_of
+from ...base.messages import UserError, few
+from ...base.files import path_of, scheme_of
 from ..class_columns import class_columns, with_classes
 from ..text.documents import Part
 from .formats import RANGE, Format, Row, Rows

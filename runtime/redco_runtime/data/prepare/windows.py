@@ -9,13 +9,22 @@ from itertools import islice
 from math import ceil, gcd
 from typing import Any
 
-from ...base.features import feature
-from ...base.paths import path_of
+from ...base.messages import feature
+from ...base.files import path_of
 from ..text.documents import Bad, Maker, Part, Shape, Tokens
 from ..text.in_memory import pack
 from ..text.sources import Source, check_bad
-from .formats import FORMATS, Format, Rows, describe, find_format, format_of, is_array, read_rows
-from .reading import read_documents
+from .formats import (
+    FORMATS,
+    Format,
+    Rows,
+    describe,
+    find_format,
+    format_of,
+    is_array,
+    read_documents,
+    read_rows,
+)
 
 FIRST = 1024  # rows, about, of which a share is held out
 # Of a window: bytes of lines that make a token, and rows of a data set that make a row of tokens, about.

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ...base.errors import UserError
-from ...base.output import print_once
+from ...base.messages import UserError, print_once
 
 
 def check_room(tokenizer: Any, length: int, flag: str = "--sequence-length") -> None:

@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from .encoder import make_encoder
-from .examples import read_examples
+from ..tokenizer import make_encoder
+from .examples import Mixture, read_examples
 from .framed import check_room
-from .mixture import Mixture
-from .text_examples import cut_texts
-from .texts import TextMaker
+from .text_examples import TextMaker, cut_texts
 
 
 def packed_texts(

@@ -2,16 +2,21 @@
 
 import io
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..example_streams import check_share
-from .documents import Maker, Shape, Tokens
-from .mixture import Mixture
+from .documents import Contents, Maker, Shape, Tokens, index_of, write_documents
+from .examples import Mixture
 from .packing import lay_out
 from .rows import Rows, Shard
-from .tokens import Contents, index_of, write_documents
+
+
+def one_a_row(settings: Any, length: int) -> Any:
+    """Return the section `data` as that of rows of `length` tokens that have a document each."""
+    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
 
 
 def pack_examples(

@@ -22,14 +22,11 @@ class Pieces(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Rows of pieces: (first token, length) of each, by rows; where each row begins in these, and the end.
+    """Rows of pieces; those that are held out come after those to train on."""
 
-    train: how many rows are to train on; the others, which are held out, come after them.
-    """
-
-    pieces: np.ndarray
-    rows: np.ndarray
-    train: int
+    pieces: np.ndarray  # (first token, length) of each, by rows
+    rows: np.ndarray  # where each row begins in these, and the end
+    train: int  # how many rows are to train on
 
     @property
     def held_out(self) -> int:

@@ -17,18 +17,12 @@ GROUP = 128  # shards of a folder, which have 7 files each with one layout, and 
 
 
 class Shard(NamedTuple):
-    """The arrays of a shard.
+    """The arrays of a shard."""
 
-    tokens: ids.
-    pieces: (first token, length) of each.
-    rows: where each row begins in these.
-    marks: of the tokens, by their name.
-    """
-
-    tokens: "np.ndarray | Stored"
-    pieces: "np.ndarray | Stored"
-    rows: "np.ndarray | Stored"
-    marks: "Mapping[str, np.ndarray | Stored]"
+    tokens: "np.ndarray | Stored"  # ids
+    pieces: "np.ndarray | Stored"  # (first token, length) of each
+    rows: "np.ndarray | Stored"  # where each row begins in these
+    marks: "Mapping[str, np.ndarray | Stored]"  # of the tokens, by their name
 
     def row(self, number: int, length: int, packed: bool) -> Arrays:
         """Return a row of `length` tokens, as `Rows` says."""

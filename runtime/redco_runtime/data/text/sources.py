@@ -1,26 +1,86 @@
-"""What `--data` names: files and data sets, with weights; and the parts that they are read in."""
+"""What `--data` names: files and data sets, with weights, and the process that reads them: its own, as light as a tokenizer, since it imports no JAX and no project."""
 
 import functools
 import glob
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import Pipe
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from ...base.errors import UserError, few, listed
-from ...base.features import feature
-from ...base.paths import any_path, check_paths, path_of, scheme_of
-from .documents import NAMED, Shape
-from .request import ask
+from ...base.files import any_path, check_paths, path_of, scheme_of
+from ...base.messages import UserError, feature, few, listed
+from .documents import NAMED, Maker, Shape
 
+RUNTIME = __name__.removesuffix(".data.text.sources")
+
+Answers = Generator[dict[str, Any], None, None]
 # Of a file that is identified by them: bytes read at once, and at how many places.
 BLOCK, SAMPLES = 4096, 16
 TABLES = (".csv", ".tsv")
+
+
+def ask(task: str, maker: Maker | None = None, **facts: Any) -> Answers:
+    """Yield the answers of a task, of those in prepare/program.py. Raises UserError.
+
+    facts: its arguments. A maker whose tokenizer is code of this program works in it.
+    """
+    if maker and not maker.portable:
+        yield from import_module(f"{RUNTIME}.data.prepare.program").task_of(task)(maker, **facts)
+        return
+    with Reader(maker) as reader:
+        yield from reader.ask(task, **facts)
+
+
+class Reader(AbstractContextManager["Reader"]):
+    """A process that reads data, until `with` ends; Ctrl-C of a terminal is not for it. variables: of its environment."""
+
+    def __init__(self, maker: Maker | None, **variables: str) -> None:
+        path = [str(Path(__file__).parents[__name__.count(".")]), os.environ.get("PYTHONPATH", "")]
+        own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), **variables}
+        self.pipe, theirs = Pipe()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"{RUNTIME}.data.prepare.program", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr,  # what a library prints is no result of this program
+                stderr=sys.stderr,
+                env={**os.environ, **own},
+                pass_fds=[theirs.fileno()],
+                process_group=0,
+            )
+        self._send(maker)
+
+    def ask(self, task: str, **facts: Any) -> Answers:
+        """Yield what it answers to a task. Raises UserError."""
+        self._send((task, facts))
+        with suppress(EOFError, OSError):  # as of a message that is cut short
+            while answer := self.pipe.recv():
+                if isinstance(answer, UserError):
+                    raise answer
+                yield answer
+            return
+        code = self.process.wait()
+        todo = "mend what is said above, of your data or of pipeline.py"
+        if code == -9:
+            todo = "a lack of memory gives that: the same command goes on from what was made"
+        raise UserError(f"the process that reads --data has ended with {code}: {todo}")
+
+    def _send(self, message: Any) -> None:
+        with suppress(OSError):  # where it has ended, which is seen as it does not answer
+            self.pipe.send(message)
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
 def shape_of(settings: Any, share: float) -> Shape:
@@ -28,25 +88,14 @@ def shape_of(settings: Any, share: float) -> Shape:
     return Shape(settings.sequence_length, settings.packing, share, settings.skip_bad_rows)
 
 
-def one_a_row(settings: Any, length: int) -> Any:
-    """Return the section `data` as that of rows of `length` tokens that have a document each."""
-    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
-
-
 @dataclass(frozen=True)
 class Source:
-    """An argument of --data.
+    """An argument of --data."""
 
-    flag: the one that names it, for messages.
-    name: as it was written, without its weight.
-    files: their paths, sorted; of a data set, its name alone.
-    weight: its share of the rows, relative to the others; None: as many as it has.
-    """
-
-    flag: str
-    name: str
-    files: tuple[str, ...]
-    weight: float | None
+    flag: str  # the one that names it, for messages
+    name: str  # as it was written, without its weight
+    files: tuple[str, ...]  # their paths, sorted; of a data set, its name alone
+    weight: float | None  # its share of the rows, relative to the others; None: as many as it has
 
     def digest(self, folder: Path, verify: bool = False) -> str:
         """Return a digest of its files: of their sizes, their times and samples, or, to `verify`, of all their bytes.
@@ -130,8 +179,7 @@ def _parse(flag: str, text: str) -> Source:
 def _sizes(name: str) -> dict[str, int | None]:
     """Return the bytes of each file that a pattern names, in order; None for a folder."""
     if scheme_of(name):
-        sizes: dict[str, int | None] = path_of(name).matches()
-        return sizes
+        return path_of(name).matches()
     paths = sorted(glob.glob(os.path.expanduser(name), recursive=True))
     return {path: None if os.path.isdir(path) else os.path.getsize(path) for path in paths}
 

@@ -12,18 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.examples import Arrays, Example
-from ...base.errors import UserError
-from ...base.output import announce
+from ...base.messages import UserError, announce
 from ..batches import prefetch
 from ..example_streams import check_share
 from ..permutation import permute
 from .documents import Maker
-from .examples import read_examples, say_shared
+from .examples import Mixture, read_examples, say_shared
 from .in_memory import rows_in_memory
-from .mixture import Mixture
-from .request import RUNTIME, ask
+from .sources import RUNTIME, Source, ask, check_ids, parse_sources, shape_of
 from .rows import Rows
-from .sources import Source, check_ids, parse_sources, shape_of
 from .weighted import block_ends, source_at
 
 # Rows of the windows of a batch together, so that what is near in a file is not so in a run; and of one: of texts of 600

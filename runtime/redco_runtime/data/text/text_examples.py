@@ -1,19 +1,21 @@
 """Texts as rows of one length, for a pipeline: those of `--data`, or what a project learns from before it is given sources."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from ...base.errors import UserError
+import numpy as np
+
+from ...base.messages import UserError, few
 from ...base.examples import Example
-from ...base.json_lines import read_text
+from ...base.files import read_text
 from ..example_streams import count_held_out
-from .blocks import pad_row
-from .encoder import make_encoder
-from .examples import read_or_stream
-from .mixture import Mixture
+from .prompts import pad_row
+from .documents import Bad, Maker, Text, Tokens
+from ..tokenizer import Encoder, make_encoder
+from .examples import Mixture, read_or_stream
 from .sources import check_ids
-from .texts import TextMaker
 
 
 def text_examples(
@@ -65,3 +67,62 @@ def _read_files(names: Iterable[str]) -> list[str]:
         except (OSError, ValueError) as error:
             raise UserError(f"--text-files: cannot read {name}: {error}") from None
     return texts
+
+
+@dataclass
+class TextMaker(Maker):
+    """A Maker of texts. field: of a row, that has the text."""
+
+    encoder: Encoder
+    field: str
+    noun: ClassVar[str] = "text"
+    # A thousand shards are 64 GB, and what a killed build makes again is seconds.
+    shard: ClassVar[int] = 2**26
+    batch: ClassVar[int] = 2**20  # characters: what a process holds is some times that
+
+    @property
+    def dtype(self) -> str:
+        return self.encoder.dtype
+
+    @property
+    def portable(self) -> bool:
+        return self.encoder.python is None
+
+    def key(self) -> list[object]:
+        return [self.field, self.encoder.dump()]
+
+    def parse(self, row: Any) -> Text:
+        if not isinstance(row, dict):
+            raise ValueError(f"is {_name(row)}, and not an object with {self.field!r}")
+        if self.field not in row:
+            there = few(row) or "nothing"
+            raise ValueError(f"has no {self.field!r}, but {there}: --text-field names another")
+        if not isinstance(row[self.field], str):
+            raise ValueError(f"has {_name(row[self.field])} in {self.field!r}, and no text")
+        return Text(row[self.field], True)
+
+    def size(self, row: Text) -> int:
+        return len(row.text)
+
+    def documents(self, batches: Iterable[list[Text] | Bad]) -> Iterator[Tokens | Bad]:
+        """Yield the documents, a long one in parts, and the rows that are none."""
+        begin, end = (np.array(ids, self.dtype) for ids in (self.encoder.begin, self.encoder.end))
+        going = False  # whether a document has begun
+        for batch in batches:
+            if isinstance(batch, Bad):
+                yield batch
+                continue
+            for ids, text in zip(self.encoder([x.text for x in batch]), batch, strict=True):
+                if len(ids) and not going:
+                    yield Tokens(begin, None, None)
+                    going = True
+                empty = text.ends is not None and not going
+                yield Tokens(ids, None, None, empty=empty)
+                if text.ends is not None and going:
+                    yield Tokens(end[: len(end) * text.ends], None, text.ends)
+                    going = False
+
+
+def _name(value: Any) -> str:
+    names = {"dict": "an object", "list": "a list", "str": "a text", "NoneType": "null"}
+    return names.get(type(value).__name__, f"the value {value!r}")

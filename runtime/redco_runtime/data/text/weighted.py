@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ..permutation import permute
-from .mixture import in_epochs
+from .examples import in_epochs
 
 # Rows of a run in which each source has exactly its share, in an order of their own: shares are
 # rounded to a ten-thousandth.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ..matrices import NORMAL, restore
 from ..stored_products import multiply_stored
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from ...base.errors import UserError
+from ...base.messages import UserError
 from ..experts.expert_rows import product_of
 from ..matrices import restore
 from .layers import LoraSettings

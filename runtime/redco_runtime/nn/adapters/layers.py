@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from ...base.errors import UserError
-from ...base.features import feature
+from ...base.messages import UserError, feature
 from ...layout.activations import lay_out
 from ..dropout import Dropout
 from .settings import lengths, scale_of

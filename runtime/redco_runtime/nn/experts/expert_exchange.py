@@ -18,16 +18,11 @@ Move = Callable[[jax.Array], jax.Array]
 
 @dataclass(frozen=True)
 class Routes:
-    """The axes of the mesh between rows and experts.
+    """The axes of the mesh between rows and experts."""
 
-    rows: split the rows, wherever they are.
-    within: split experts, or what is inside of one: what their devices make of a row is added up.
-    around: split rows and experts, and a shard_map runs over them: a device has its own of both.
-    """
-
-    rows: Axes
-    within: Axes
-    around: Axes
+    rows: Axes  # split the rows, wherever they are
+    within: Axes  # split experts, or one inside: what their devices make of a row is added up
+    around: Axes  # split both, and a shard_map runs over them: a device has its own of both
 
     @property
     def devices(self) -> P:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
-from ...base.features import feature
+from ...base.messages import feature
 from .expert_blocks import GPU, TPU
 from .expert_passes import in_passes
 from .grouped_matmul import multiply_groups
@@ -29,15 +29,11 @@ Kernel = Any
 
 @dataclass(frozen=True)
 class Product:
-    """How one kind of device multiplies groups of rows.
+    """How one kind of device multiplies groups of rows."""
 
-    multiply: (x_RD, kernels_EDF, rows_E, block) -> the product of each group with its kernel; a group
-        has rows_E, a multiple of `block`.
-    blocks: how many rows a block may have, rising.
-    """
-
+    # (x_RD, kernels_EDF, rows_E, block) -> each group with its kernel; a group has a multiple of `block`.
     multiply: Callable[..., jax.Array]
-    blocks: tuple[int, ...]
+    blocks: tuple[int, ...]  # how many rows a block may have, rising
 
 
 PRODUCTS = {

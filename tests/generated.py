@@ -39,9 +39,10 @@ def run(command, folder, **variables):
 def users_environ():
     """The environment of a user, and what spares the time of compilers: slow machine code, compiled once a run of the tests.
 
-    pytest has no plugin, which a project needs none of.
+    pytest has no plugin, which a project needs none of. Threads are as many as its own devices need, not those of the tests.
     """
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
+    own = ("JAX_", "XLA_", "PJRT_", "PYTHON")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(own)}
     cache = {
         k: v
         for k, v in os.environ.items()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.utils import weight_norm
+from torch.nn.utils import parametrizations, weight_norm
 from torch.utils.checkpoint import checkpoint
 
 
@@ -55,13 +55,16 @@ class Habits(nn.Module):
 
 
 class Dropped(nn.Module):
+    """One entry has a name beside its place, too."""
+
     def __init__(self, width=32, rate=0.2):
         super().__init__()
+        self.last = parametrizations.weight_norm(nn.Conv2d(width, width, 3))
         parts = {"conv": nn.Conv2d(3, width, 3), "drop": nn.Dropout2d(rate), "act": nn.ReLU()}
-        self.net = nn.Sequential(OrderedDict(parts))
+        self.net = nn.Sequential(OrderedDict(parts | {"end": self.last}))
 
     def forward(self, x):
-        return self.net(x).mean((2, 3)) + self.net.conv.bias
+        return self.net(x).mean((2, 3)) + self.net.conv.bias + self.last.bias
 
 
 class Hooked(nn.Module):

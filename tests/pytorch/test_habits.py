@@ -29,9 +29,11 @@ def test_checkpoints_autocast_and_compiled_methods_are_what_they_call(capfd):
 
 
 def test_what_draws_within_a_sequential_is_a_part_of_its_own():
-    """And its entries may have names."""
+    """And its entries may have names, and be parts of the class beside, with a weight that is computed."""
     made = printed("Dropped", (3, 6, 6))
     assert made.parameters["net/layers/0/bias"].name == "net.conv.bias"
+    assert made.parameters["net/layers/3/bias"].name == "last.bias"  # as safetensors saves it
+    assert "self.last" not in made.source
     assert "self.net.layers[0].bias" in made.source
     assert "            Dropout2d(config.rate, " in made.source and "lambda" not in made.source
 

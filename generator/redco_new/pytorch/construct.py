@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from redco_new.pytorch.draws import Draw, draws_of, record_draws
+from redco_new.pytorch.entries import keep_entries
 from redco_new.pytorch.numbers_read import ReadNumbers, default_dtype
 from redco_new.pytorch.setting import members
 
@@ -67,6 +68,7 @@ def construct(
     ):
         warnings.simplefilter("ignore")  # which its users see where they make it
         module = make()
+    keep_entries(module)
     parts = {path: part for path, part in module.named_modules() if NOTE in vars(part)}
     arguments = {path: _arguments_of(part) for path, part in parts.items()}
     for part in parts.values():
@@ -108,9 +110,8 @@ def _new(cls: type[nn.Module], /, *args: Any, **kwargs: Any) -> nn.Module:
     module = object.__new__(cls)
     code: Any = getattr(cls.__init__, "__code__", None)
     several, caller = code.co_argcount if code else 0, sys._getframe(1)
-    if (
-        caller.f_code.co_name == "__new__"
-    ):  # of the user's own: Python gives it what __init__ is given
+    # Of the user's own, which Python gives what __init__ is given.
+    if caller.f_code.co_name == "__new__":
         args, kwargs = _arguments_in(caller)
     if _noting.get() and several and caller.f_code.co_name != COPY:
         names = code.co_varnames[1 : several + code.co_kwonlyargcount]

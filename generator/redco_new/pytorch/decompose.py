@@ -27,12 +27,17 @@ LAYERS = {f"{cls.__module__}.{cls.__qualname__}" for cls in LEAVES}
 
 
 def decompose(exported: ExportedProgram) -> ExportedProgram:
-    """Return a program, functional, in which operations that no rule prints are those that PyTorch makes them of, where these all have rules."""
+    """Return a program, functional, in which operations that no rule prints are those that PyTorch makes them of, where these all have rules.
+
+    One that PyTorch makes of no others stays: drop_path.py may know it, or it is refused by name.
+    """
     operations = frozenset(node.target for node in exported.graph.nodes)
     table = dict(_TABLES.get(operations, {}))
     program = exported.run_decompositions(table)
+    strangers = _strangers(program)
+    left = strangers - _table(strangers).keys()
     for _ in range(ROUNDS):
-        strangers = _strangers(program)
+        strangers = _strangers(program) - left
         if not strangers:
             _TABLES[operations] = table
             return program
@@ -41,7 +46,7 @@ def decompose(exported: ExportedProgram) -> ExportedProgram:
             break
         table |= more
         program = program.run_decompositions(more)
-    return exported.run_decompositions({}) if _strangers(program) else program
+    return exported.run_decompositions({}) if _strangers(program) - left else program
 
 
 def place_views(program: ExportedProgram) -> None:

@@ -25,6 +25,7 @@ from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import without_fast_paths
+from redco_new.pytorch.entries import saved_names
 from redco_new.pytorch.gate import Pair, compare, compiled_once, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples, of_one_kind
@@ -188,7 +189,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     if off := switched_off(reference.value, subject.arguments):
         classes.note(OFF.format(name=reference.name, keys=", ".join(off)))
     of_hub = is_transformers(reference.value)
-    keys = checkpoint_keys(plain) if of_hub else {}
+    keys = checkpoint_keys(plain) if of_hub else saved_names(plain)
     return PrintedClass(
         name=reference.name,
         source=text,

@@ -78,9 +78,8 @@ class OneClass:
         others = [body for body in (logits, encode) if body]
         init = self._init([*call, *(line for body in others for line in body.lines())])
         text = "\n".join(init)
-        every = dict.fromkeys(
-            (*self.names, FIELD) if CONFIG in self.names else (CONFIG, *self.names, FIELD)
-        )
+        first = () if CONFIG in self.names else (CONFIG,)
+        every = dict.fromkeys((*first, *self.names, FIELD))
         arguments = tuple(a for a in every if _reads(text, a))
         name = type(self.part).__name__
         imports = body.imports.union(self.makers.imports, *(other.imports for other in others))

@@ -33,10 +33,8 @@ def compute_all_rows(call: Callable[[], Made]) -> Made | None:
             except _Beyond as error:
                 most = error.size
                 continue
-            except (
-                Exception
-            ):  # whatever the class's own code raises: it does something else with what it selects
-                break
+            except Exception:
+                break  # of the class's own code: it does something else with what it selects
             if selections.unwritten:
                 break
             return result

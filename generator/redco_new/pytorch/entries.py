@@ -8,7 +8,7 @@ from torch import nn
 
 
 def keep_entries(module: nn.Module) -> None:
-    """Let such parts be entries alone, which are called by their places. By their own names they are found as before."""
+    """Make such parts entries alone, which are called by their places. By their own names they are found as before."""
     for owner in module.modules():
         for name, part, _ in [*_entries_by_name(owner)]:
             owner._modules.pop(name, None)

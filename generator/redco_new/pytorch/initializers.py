@@ -70,7 +70,7 @@ def _scaled(kind: str, deviations: Sequence[float], shapes: Sequence[tuple[int, 
     for mode, fans in modes.items():
         scales = [d * d * fan for d, fan in zip(deviations, fans, strict=True)]
         if max(scales) - min(scales) < 1e-6 * max(scales):
-            scale = round(scales[0], 6)
+            scale = float(f"{scales[0]:.6g}")
             number = "1 / 3" if math.isclose(scale, 1 / 3, rel_tol=1e-5) else repr(scale)
             return f'{I}.variance_scaling({number}, "{mode}", "{kind}")'
     return ""

@@ -6,6 +6,10 @@ ROWS = "{name}: what it computes of rows that a mask selects is computed of all,
 ALONE = "{name} mixes positions otherwise than by attention: texts share no row (--packing off)"
 ANEW = "{name}: predict computes each text anew for each token"
 WHOLE = "{name}: predict computes each target anew for each token"
+DRAWN = (
+    "{name} begins with {what} drawn by numbers that none of its sizes says, or by several: model.py draws it as Flax does;"
+    " give its initializer there"
+)
 FROZEN = "{name} is not trained, and is random until weights are read"
 FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
 NUMBERS = "{name} makes {fields} of its other arguments: they are fields of config.py, to be changed with these"

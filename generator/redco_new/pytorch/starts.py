@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -11,7 +12,7 @@ from redco_new.pytorch.draws import Draw
 from redco_new.pytorch.inline import own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import Leaf
-from redco_new.pytorch.notes import FROZEN
+from redco_new.pytorch.notes import DRAWN, FROZEN
 from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.scope import Own, Parts
 from redco_new.pytorch.sizes import Number, express
@@ -86,7 +87,7 @@ class Starts:
         for name, rows in draws.items():
             own = leaf.stored[name][0]
             shapes = [tuple(getattr(layer, name).shape) for layer in layers]
-            text = initializer(rows, shapes, self._deviation)
+            text = initializer(rows, shapes, partial(self._number, f"{path}.{name}"))
             usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
             if text and not text.endswith(usual):
                 starts.append(f"{own}_init={text}")
@@ -97,17 +98,16 @@ class Starts:
         rows = self._own.rows
         return [p.instance.draws.get(f"{own_path(own)}.{name}".strip(".")) for p, own in rows]
 
-    def _deviation(self, values: list[float]) -> str:
+    def _number(self, parameter: str, values: list[float]) -> str:
         """Return Python for a number of an initializer; "" where no argument says it, which the user is told."""
         text = express(Number(tuple(values)), self._own.init_atoms)
         if text is None:
-            name = type(self._own.part).__name__
-            self._classes.note(f"{name} draws parameters otherwise than in model.py")
+            self._classes.note(DRAWN.format(name=type(self._own.part).__name__, what=parameter))
         return text or ""
 
     def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
         """Return Python of a parameter, which is drawn as the class does. shapes: as PyTorch has them; shape: its own"""
-        start = initializer(self._draws(name), shapes, self._deviation)
+        start = initializer(self._draws(name), shapes, partial(self._number, name))
         frozen = not self._part("").get_parameter(name).requires_grad
         kind = "Variable" if frozen else "Param"
         if start.endswith((".zeros", ".ones")):

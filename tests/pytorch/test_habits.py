@@ -69,6 +69,20 @@ def test_a_forward_that_writes_parameters_is_refused(in_place, what):
     assert caught.value.where.startswith("nets_habits.py:" if in_place else "Follows")
 
 
+def test_a_part_gives_the_same_each_time_that_it_is_called():
+    import torch
+    from pytorch.nets_habits import Steps
+
+    from redco_new.pytorch.graph import trace
+
+    graphs = trace(Steps().to("meta"), {"x": torch.empty(2, 32, device="meta")}).graphs
+    gives = [graphs[f"cell{at}"].output_node().args[0] for at in ("", "@1", "@2")]
+    assert [len(x) for x in gives] == [2, 2, 2]
+    (item,) = graphs[""].output_node().all_input_nodes
+    assert item.args[0].target == "cell@2"
+    assert gives[2][item.args[1]].args[1] == 0  # of lstm_cell, which gives h and c
+
+
 def test_numbers_that_a_constructor_reads_are_known_without_values():
     import torch
     from torch import nn

@@ -27,7 +27,7 @@ from redco_new.pytorch.inline import inline_functions, own_path
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.rows import Row, attribute
-from redco_new.pytorch.results import number_results
+from redco_new.pytorch.results import give_alike, number_results
 from redco_new.pytorch.scans import roll_scans
 from redco_new.pytorch.stops import say_stops
 from redco_new.pytorch.ties import hand_on_ties, is_tied
@@ -104,6 +104,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             clean(graph)
             join_attention(graph)
             roll_scans(graph)
+    give_alike(module, graphs)
     number_results(module, graphs)
     inline_functions(module, graphs)
     for graph in graphs.values():

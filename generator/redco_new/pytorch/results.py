@@ -1,14 +1,15 @@
-"""Which of its results a layer of torch.nn gives: torch.export leaves out those that nobody reads."""
+"""Which of its results a part gives: torch.export leaves out those that nobody reads."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
 from torch import fx, nn
 from torch.utils import _pytree as pytree
 
+from redco_new.pytorch.inline import own_path
 from redco_new.pytorch.leaves import LEAVES
 
 
@@ -22,6 +23,60 @@ def number_results(module: nn.Module, graphs: Mapping[str, fx.Graph]) -> None:
                 _number(graph, call, graphs[below])
 
 
+def give_alike(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
+    """Make each call of a part that is called again give what one that has more results does."""
+    calls: dict[str, list[str]] = {}
+    for path in graphs:
+        calls.setdefault(own_path(path), []).append(path)
+    for own, paths in calls.items():
+        if len(paths) < 2 or type(module.get_submodule(own)) in LEAVES:
+            continue
+        known: dict[Hashable, int] = {}
+        keys = {path: _keys(graphs[path], known) for path in paths}
+        for path in paths:
+            more = [x for x in paths if {*keys[path]} < {*keys[x]}]
+            if more and (most := max(more, key=lambda x: len(keys[x]))):
+                places = [keys[most].index(key) for key in keys[path]]
+                _give_more(graphs, path, graphs[most], places)
+
+
+def _keys(graph: fx.Graph, known: dict[Hashable, int]) -> list[Hashable]:
+    """Return what stands for each result: how it is made of the inputs. known: what stands for each step of all graphs"""
+    of: dict[fx.Node, Any] = {}
+    inputs = len(graph.find_nodes(op="placeholder"))
+    for node in graph.nodes:
+        if node.op == "output":
+            return [of.get(x, x) for x in pytree.tree_leaves(node.args)]
+        read = fx.node.map_arg((node.args, node.kwargs), of.__getitem__)
+        how = (
+            ("input", len(of), inputs)
+            if node.op == "placeholder"
+            else (node.op, node.target, str(read))
+        )
+        of[node] = known.setdefault(how, len(known))
+    return []
+
+
+def _give_more(
+    graphs: dict[str, fx.Graph], path: str, whole: fx.Graph, places: Sequence[int]
+) -> None:
+    """Give a call the program of another one of its part. places: of its results, among those of that"""
+    own = graphs[path].output_node().args[0]
+    graphs[path] = fx.Graph()
+    graphs[path].output(graphs[path].graph_copy(whole, {}))
+    results: Any = whole.output_node().args[0]
+    for caller, graph in graphs.items():
+        for call in graph.find_nodes(op="call_module"):
+            if f"{caller}.{call.target}".removeprefix(".") != path:
+                continue
+            if isinstance(own, list | tuple):
+                for user in call.users:
+                    user.args = (call, places[cast(int, user.args[1])])
+            else:
+                _read_one(graph, call, places[0])
+            call.meta["val"] = tuple(x.meta.get("val") for x in results)
+
+
 def _number(graph: fx.Graph, call: fx.Node, below: fx.Graph) -> None:
     call.args = _in_order(call, below)
     output: Any = next(node for node in below.nodes if node.op == "output").args[0]
@@ -31,12 +86,17 @@ def _number(graph: fx.Graph, call: fx.Node, below: fx.Graph) -> None:
         for user in list(call.users):
             user.args = (call, places[cast(int, user.args[1])])
         return
-    with graph.inserting_after(call):
-        one = graph.call_function(operator.getitem, (call, places[0]))
-    one.meta = dict(call.meta)
+    _read_one(graph, call, places[0])
     call.meta["val"] = (call.meta["val"],)
+
+
+def _read_one(graph: fx.Graph, call: fx.Node, place: int) -> None:
+    """Make a call give several results, of which its users read one."""
+    with graph.inserting_after(call):
+        one = graph.call_function(operator.getitem, (call, place))
+    one.meta = dict(call.meta)
     call.replace_all_uses_with(one)
-    one.args = (call, places[0])
+    one.args = (call, place)
 
 
 def _in_order(call: fx.Node, below: fx.Graph) -> tuple[Any, ...]:

@@ -17,12 +17,19 @@ def merge_import_block(
     b, o, t = ({_subject(x): x for x in side} for side in sides)
     if [*map(len, sides)] != [len(b), len(o), len(t)]:
         return None
+    added: dict[str, Text] = {}  # of what the other side drops, the names that one side adds
     for side, other in ((o, t), (t, o)):
-        if any(side[k].says != b[k].says for k in side.keys() & b.keys() - other.keys()):
-            return None  # one side edits what the other drops
-    order = with_added([*b], [*o], [*t])
+        for key in side.keys() & b.keys() - other.keys():
+            if side[key].says != b[key].says:
+                before, after = names_of(b[key]), names_of(side[key])
+                if not {*before} < {*after} or side[key].remarks:
+                    return None  # one side edits what the other drops
+                more = [name for name in after if name not in before]
+                added[key] = _written(side[key], side[key], more)
+    order = with_added([x for x in b if x not in added], [*o], [*t])
     merged = [
-        _merged(b.get(k), o.get(k), t.get(k)) for k in sorted(order, key="from __future__".__ne__)
+        added[k] if k in added else _merged(b.get(k), o.get(k), t.get(k))
+        for k in sorted(order, key="from __future__".__ne__)
     ]
     if _binds_anew(base, ours, theirs):
         return None

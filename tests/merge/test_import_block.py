@@ -26,7 +26,8 @@ def merged(*sides):
 A, B = "from a import x\n", "from b import y\n"
 CASES = {
     "a module each": (A + B, "from a import x, z\n" + B, A + "from b import w, y\n"),
-    "what one drops and the other edits": (A, "from a import x, z\n", ""),
+    "what one drops and the other edits": (A, "from a import x as y, z\n", ""),
+    "what one drops, and the other adds to": (A + B, "from a import w, x, z\n" + B, B),
     "in order": ("from a import b\n", "from a import b, d\n", "from a import b, c\n"),
     "in order, whatever their case": (
         "from a import b\n",
@@ -52,6 +53,7 @@ CASES = {
 }
 EXPECTED = {
     "a module each": ["from a import x, z", "from b import w, y"],
+    "what one drops, and the other adds to": ["from a import w, z", "from b import y"],
     "in order": ["from a import b, c, d"],
     "in order, whatever their case": ["from a import b, c, D"],
     "in no order": ["from a import x, c, b"],

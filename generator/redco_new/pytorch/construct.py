@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._device import _device_constructors
 
 from redco_new.pytorch.draws import Draw, draws_of, record_draws
 from redco_new.pytorch.entries import keep_entries
@@ -58,6 +59,7 @@ def construct(
 
     dtype: of its parameters and buffers, but for those of which it says another
     """
+    _device_constructors.cache_clear()  # of what others had replaced then, as transformers linspace
     with (
         default_dtype(dtype),
         torch.device(device),

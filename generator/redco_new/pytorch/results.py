@@ -31,8 +31,8 @@ def give_alike(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
     for own, paths in calls.items():
         if len(paths) < 2 or type(module.get_submodule(own)) in LEAVES:
             continue
-        known: dict[Hashable, int] = {}
-        keys = {path: _keys(graphs[path], known) for path in paths}
+        numbers: dict[Hashable, int] = {}
+        keys = {path: _keys(graphs[path], numbers) for path in paths}
         for path in paths:
             more = [x for x in paths if {*keys[path]} < {*keys[x]}]
             if more and (most := max(more, key=lambda x: len(keys[x]))):
@@ -40,8 +40,8 @@ def give_alike(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
                 _give_more(graphs, path, graphs[most], places)
 
 
-def _keys(graph: fx.Graph, known: dict[Hashable, int]) -> list[Hashable]:
-    """Return what stands for each result: how it is made of the inputs. known: what stands for each step of all graphs"""
+def _keys(graph: fx.Graph, numbers: dict[Hashable, int]) -> list[Hashable]:
+    """Return what stands for each result: how it is made of the inputs. numbers: what stands for each step of all graphs"""
     of: dict[fx.Node, Any] = {}
     inputs = len(graph.find_nodes(op="placeholder"))
     for node in graph.nodes:
@@ -53,7 +53,7 @@ def _keys(graph: fx.Graph, known: dict[Hashable, int]) -> list[Hashable]:
             if node.op == "placeholder"
             else (node.op, node.target, str(read))
         )
-        of[node] = known.setdefault(how, len(known))
+        of[node] = numbers.setdefault(how, len(numbers))
     return []
 
 

@@ -54,7 +54,8 @@ def _rename_import(
     added = [] if already else [(codemod.after, name)]
     edits = change_imports(source, statement, [alias], added)
     edits += [(*source.span(node), name) for node in uses] if name != bound else []
-    return _edited(source, edits), f"{bound} -> {name}, of {codemod.after}"
+    said = f"{bound} -> {name}" if name != bound else name
+    return _edited(source, edits), f"{said}, of {codemod.after}"
 
 
 def _imported_as(source: Source, full_name: str, name: str) -> bool:

@@ -44,7 +44,7 @@ NOTES = {
 Creation: CPU seconds of `redco-new`. Lines: of model.py. The rest as `redco fit` has it of the preset `full` for {TARGET}, fsdp 4 x model 2, 16 examples,
 nothing dropped: CPU seconds of tracing, lowering and compiling, its estimate of a step, and of each device the peak, and the bytes of the arrays that are sent.
 
-gpt2 xl has 25 heads, which model 2 does not divide: q, k and v are whole in both. CPU seconds of gpt2 xl and of gemma2 9b were measured beside other work.
+gpt2 xl has 25 heads, which model 2 does not divide: q, k and v are whole in both. CPU seconds of gpt2 xl and of gemma2 9b were measured beside other work, those of mixtral on a slower machine.
 """,
     STEPS: """\
 The median of ten steps (AdamW) of a checkpoint of four layers and 256 features, 8 texts of 256 tokens in float32, on two cores; over the family's.

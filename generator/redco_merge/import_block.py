@@ -19,13 +19,11 @@ def merge_import_block(
         return None
     added: dict[str, Text] = {}  # of what the other side drops, the names that one side adds
     for side, other in ((o, t), (t, o)):
-        for key in side.keys() & b.keys() - other.keys():
-            if side[key].says != b[key].says:
-                before, after = names_of(b[key]), names_of(side[key])
-                if not {*before} < {*after} or side[key].remarks:
-                    return None  # one side edits what the other drops
-                more = [name for name in after if name not in before]
-                added[key] = _written(side[key], side[key], more)
+        edited = [k for k in side.keys() & b.keys() - other.keys() if side[k].says != b[k].says]
+        for key in edited:
+            if not (more := _only_added(b[key], side[key])):
+                return None  # one side edits what the other drops
+            added[key] = _written(side[key], side[key], more)
     order = with_added([x for x in b if x not in added], [*o], [*t])
     merged = [
         added[k] if k in added else _merged(b.get(k), o.get(k), t.get(k))
@@ -35,6 +33,13 @@ def merge_import_block(
         return None
     left = [x for x in merged if x is not None]
     return left if len(left) == len(merged) else None
+
+
+def _only_added(base: Statement, side: Statement) -> list[str]:
+    """Return the names that a side adds to an import; [] where it does more than that."""
+    before, after = names_of(base), names_of(side)
+    only = {*before} < {*after} and not side.remarks
+    return [name for name in after if name not in before] if only else []
 
 
 def _binds_anew(base: list[Statement], ours: list[Statement], theirs: list[Statement]) -> bool:

@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.graph import Traced, is_leaf, rename_targets
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.structures import Structures
 
 

@@ -11,7 +11,8 @@ from torch import nn
 
 from redco_new.pytorch.construct import is_size
 from redco_new.pytorch.graph import is_leaf
-from redco_new.pytorch.inline import is_function, own_path
+from redco_new.pytorch.inline import is_function
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.kinds import Kind
 from redco_new.pytorch.merge import structure
 from redco_new.pytorch.layers import Count

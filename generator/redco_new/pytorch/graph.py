@@ -23,7 +23,8 @@ from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.decompose import decompose, place_views
 from redco_new.pytorch.exported import export, export_failure, refuse_writes
 from redco_new.pytorch.drop_path import join_drops
-from redco_new.pytorch.inline import inline_functions, own_path
+from redco_new.pytorch.inline import inline_functions
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.rows import Row, attribute
@@ -34,9 +35,7 @@ from redco_new.pytorch.ties import hand_on_ties, is_tied
 from redco_new.pytorch.unread import drop_unread
 
 # Operations that copy or check, which a functional program has no use for.
-NOTHING = {
-    "alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy",
-}  # fmt: skip
+NOTHING = {"alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy"}
 CASTS = {"_to_copy", "type_as"}
 BUFFER = "make that a buffer, by register_buffer, or numbers, by tolist()"
 CHECKS = {"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size"}

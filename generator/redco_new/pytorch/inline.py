@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
 from typing import Any
 
 from torch import fx, nn
 
 from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.ties import is_tied
-
-
-def own_path(path: str) -> str:
-    """Return the path of a part in its class: what is called again has the same."""
-    return ".".join(part.partition("@")[0] for part in path.split("."))
 
 
 def inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:

@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from redco_new.pytorch.attention import calls_in
 from redco_new.pytorch.construct import is_size
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.merge import Node, walk
 
 

@@ -13,7 +13,7 @@ from redco_new.pytorch.dtypes import COMPUTE, CONFIG, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import access, is_list
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse

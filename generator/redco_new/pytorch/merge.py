@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from redco_new.pytorch.author import Statement, statement_of
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.refusal import UnlikeProgram, place_of, refuse
 from redco_new.pytorch.sizes import Number
 
@@ -101,13 +102,8 @@ def merge(graphs: Sequence[fx.Graph]) -> list[Node]:
 
 def _outline(node: fx.Node) -> Hashable:
     """Return what a step is in all programs: what it calls, and with how many arguments."""
-    target = "" if node.op == "placeholder" else own_target(str(node.target))
+    target = "" if node.op == "placeholder" else own_path(str(node.target))
     return node.op, target, len(node.args), tuple(sorted(node.kwargs))
-
-
-def own_target(target: str) -> str:
-    """Return what is called, without the mark of a second call."""
-    return ".".join(part.partition("@")[0] for part in target.split("."))
 
 
 def walk(x: Any) -> list[Node]:
@@ -139,7 +135,7 @@ def _target(node: fx.Node) -> Any:
     """Return what a node calls, without the mark of a second call."""
     if node.op == "call_function":
         return str(node.target).removeprefix("aten.").removeprefix("redco.")
-    return own_target(str(node.target))
+    return own_path(str(node.target))
 
 
 def _bind(node: fx.Node) -> dict[str, Any]:

@@ -6,8 +6,7 @@ same steps, one after the other, these become the program of a `Row`, which the 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,8 @@ from redco_new.pytorch.author import statement_of
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.graph import Traced, is_list
 from redco_new.pytorch.layers import may_stack
+from redco_new.pytorch.paths import upwards
+from redco_new.pytorch.periods import class_of_program
 from redco_new.pytorch.rows import Row, part_names
 
 Steps = list[fx.Node]
@@ -27,7 +28,7 @@ def rows_as_layers(instance: Instance, traced: Traced) -> tuple[Instance, Traced
     """Return a class and its program, of which lists of lists are those of layers. It is changed in place."""
     graphs, arguments = dict(traced.graphs), dict(instance.arguments)
     for path, part in [*traced.module.named_modules()]:
-        owner = next((x for x in _upwards(path) if x in graphs), "")
+        owner = next((x for x in upwards(path.rpartition(".")[0]) if x in graphs), "")
         below = path.removeprefix(f"{owner}.") if owner else path
         if not _is_nested(part) or not (rows := _rows(graphs[owner], below, len(part))):
             continue
@@ -45,12 +46,6 @@ def rows_as_layers(instance: Instance, traced: Traced) -> tuple[Instance, Traced
             graphs[f"{path}.{i}"], before = _fold(steps, before, after, f"{below}.{i}")
             arguments[f"{path}.{i}"] = instance.arguments.get(owner, {})
     return replace(instance, arguments=arguments), replace(traced, graphs=graphs)
-
-
-def _upwards(path: str) -> Iterator[str]:
-    while path:
-        path = path.rpartition(".")[0]
-        yield path
 
 
 def _is_nested(part: nn.Module) -> bool:
@@ -119,15 +114,10 @@ def _target(node: fx.Node, start: str) -> Any:
 def _row_class(owner: type[nn.Module], below: str, result: fx.Node) -> type[Row]:
     """Return the class of the entries of a list: it is called as its owner and the list are, and takes what it gives."""
     first = statement_of(result.meta.get("stack_trace")).names
-
-    def forward(self: Any, *args: Any) -> Any:
-        raise NotImplementedError
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = ("self", first[0] if len(first) == 1 else "x")
-    forward.__signature__ = inspect.Signature([inspect.Parameter(x, kind) for x in names])  # type: ignore[attr-defined]
     word = below.rpartition(".")[2].removesuffix("s").title().replace("_", "")
-    return type(f"{owner.__name__}{word}", (Row,), {"forward": forward, "__doc__": TEXT})
+    return class_of_program(
+        Row, f"{owner.__name__}{word}", first[0] if len(first) == 1 else "x", TEXT
+    )
 
 
 def _fold(steps: Steps, before: fx.Node, after: fx.Node, target: str) -> tuple[fx.Graph, fx.Node]:

@@ -16,7 +16,7 @@ from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.fields import of_fields
 from redco_new.pytorch.graph import is_leaf
 from redco_new.pytorch.initializers import BETWEEN
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.inputs import name_inputs, order_of_inputs
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import PAIRS

@@ -12,17 +12,19 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import fx, nn
 
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.graph import Traced, rename_targets
 from redco_new.pytorch.layers import may_stack
+from redco_new.pytorch.paths import upwards
 from redco_new.pytorch.structures import Structures
 from redco_new.pytorch.ties import tied_names
 
 FEW = 2  # periods of layers that stand for all
+Part = TypeVar("Part", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,18 @@ class Period(nn.Module):
         raise NotImplementedError  # its program is a graph
 
 
+def class_of_program(base: type[Part], name: str, argument: str, text: str) -> type[Part]:
+    """Return a class of parts whose program is a graph. argument: what it calls its first input; text: its docstring"""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+    def forward(self: Any, *args: Any) -> Any:
+        raise NotImplementedError
+
+    names = [inspect.Parameter(x, kind) for x in ("self", argument)]
+    forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    return type(name, (base,), {"forward": forward, "__doc__": text})
+
+
 def in_periods(instance: Instance, traced: Traced) -> tuple[Instance, Traced]:
     """Return a class and its program, of which the lists that have periods are lists of these. It is changed in place."""
     for order, calls in [*_orders(traced)]:
@@ -112,7 +126,7 @@ def _orders(traced: Traced) -> Iterator[tuple[Order, list[Call]]]:
         above, _, name = path.rpartition(".")
         if not isinstance(part, nn.ModuleList) or any(x.isdigit() for x in path.split(".")):
             continue
-        owner = next((x for x in _upwards(above) if x in traced.graphs), "")
+        owner = next((x for x in upwards(above) if x in traced.graphs), "")
         below = path.removeprefix(f"{owner}.") if owner else path
         start, calls = _calls_in_turn(traced.graphs[owner], below, len(part))
         paths = [f"{path}.{i}" for i in range(len(part))]
@@ -130,13 +144,6 @@ def _orders(traced: Traced) -> Iterator[tuple[Order, list[Call]]]:
             before, length, times = periods
             order = Order(path, before, length, times, len(part) - before - length * times)
             yield order, [Call(*one) for one in zip(calls, carried, strict=True)]
-
-
-def _upwards(path: str) -> Iterator[str]:
-    """Yield a path, and those of the parts that it is in."""
-    while path:
-        yield path
-        path = path.rpartition(".")[0]
 
 
 def shortest(keys: Sequence[Hashable]) -> tuple[int, int, int] | None:
@@ -224,18 +231,9 @@ def _apply(
 def _period_class(layer: type[nn.Module], order: Order) -> type[Period]:
     """Return the class of periods of a list: it is called as its first layer is, in the plural."""
     first = [*inspect.signature(layer.forward).parameters][1]
-
-    def forward(self: Any, *args: Any) -> Any:
-        raise NotImplementedError
-
-    names = [
-        ("self", inspect.Parameter.POSITIONAL_ONLY),
-        (first, inspect.Parameter.POSITIONAL_OR_KEYWORD),
-    ]
-    forward.__signature__ = inspect.Signature([inspect.Parameter(*x) for x in names])  # type: ignore[attr-defined]
     name = f"{layer.__name__}s" if not layer.__name__.endswith("s") else f"{layer.__name__}InTurn"
     text = f"{order.length} layers that follow each other, and come back in this order."
-    return type(name, (Period,), {"forward": forward, "__doc__": text})
+    return class_of_program(Period, name, first, text)
 
 
 def _filled(period: Period, name: str, layers: Sequence[nn.Module]) -> Period:

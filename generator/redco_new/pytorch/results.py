@@ -9,7 +9,7 @@ from typing import Any, cast
 from torch import fx, nn
 from torch.utils import _pytree as pytree
 
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.leaves import LEAVES
 
 
@@ -34,8 +34,8 @@ def give_alike(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
         numbers: dict[Hashable, int] = {}
         keys = {path: _keys(graphs[path], numbers) for path in paths}
         for path in paths:
-            more = [x for x in paths if {*keys[path]} < {*keys[x]}]
-            if more and (most := max(more, key=lambda x: len(keys[x]))):
+            if more := [x for x in paths if {*keys[path]} < {*keys[x]}]:
+                most = max(more, key=lambda x: len(keys[x]))
                 places = [keys[most].index(key) for key in keys[path]]
                 _give_more(graphs, path, graphs[most], places)
 

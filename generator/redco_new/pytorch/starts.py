@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from redco_new.pytorch.draws import Draw
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import Leaf
 from redco_new.pytorch.notes import DRAWN, FROZEN

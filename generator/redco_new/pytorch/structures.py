@@ -9,7 +9,7 @@ from torch import fx, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from redco_new.pytorch.graph import is_leaf
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.merge import structure
 
 

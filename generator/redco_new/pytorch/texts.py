@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 
 from redco_new.pytorch.attention import Call, calls_in, is_attention
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.layers import Count, swap
 from redco_new.pytorch.merge import Node, walk
 from redco_new.pytorch.transformers_classes import IDS, MASK, POSITIONS

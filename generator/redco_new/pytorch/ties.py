@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from torch import fx, nn
 
+from redco_new.pytorch.paths import own_path
+
 
 @functools.lru_cache(maxsize=8)
 def tied_names(module: nn.Module) -> Mapping[str, str]:
@@ -30,7 +32,7 @@ def is_tied(module: nn.Module, path: str) -> bool:
 def hand_on_ties(module: nn.Module, graphs: Mapping[str, fx.Graph]) -> None:
     """Make a parameter that a part shares with one outside of it an argument of its calls."""
     for path in sorted(filter(None, graphs), key=lambda path: -path.count(".")):
-        own = ".".join(part.partition("@")[0] for part in path.split("."))
+        own = own_path(path)
         outer: dict[str, list[fx.Node]] = {}
         for node in graphs[path].nodes:
             first = (

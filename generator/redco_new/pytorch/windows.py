@@ -8,7 +8,7 @@ from dataclasses import replace
 from redco_new.pytorch.attention import calls_in
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.graph import Traced
-from redco_new.pytorch.inline import own_path
+from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.structures import class_of
 
 

@@ -13,9 +13,8 @@ class Tensor:
 
     name: str  # of the tensor; one {} for each leading dim of the parameter, which is stacked of several
     order: tuple[int, ...] = ()  # the stored dim that each of the others is; () for the same order
-    part: tuple[int, int, int] | None = (
-        None  # (stored dim, start, stop) of the parameter; None: all
-    )
+    # (stored dim, start, stop) of the parameter; None: all.
+    part: tuple[int, int, int] | None = None
     # A checkpoint may lack it, or have it of other classes: the parameter keeps its initial value.
     optional: bool = False
     otherwise: str = ""  # the tensor that it is read from where a checkpoint lacks it; "" for none

@@ -41,9 +41,8 @@ class Process:
     count: int
     coordinator: str
     launcher: str
-    gpu: int | None = (
-        None  # of its host's, where a launcher starts a process for each; None for all
-    )
+    # Of its host's, where a launcher starts a process for each; None for all.
+    gpu: int | None = None
 
 
 @dataclass(frozen=True)

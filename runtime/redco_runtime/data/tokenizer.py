@@ -72,9 +72,8 @@ class Encoder:
     end: list[int]  # and behind: the same, or its end of text
     dtype: str  # of the ids in a file
     offset: int | None = None  # the id of the byte 0, where tokens are bytes
-    backend: str = (
-        ""  # JSON of the package tokenizers; the vocabulary of one that is code in Python
-    )
+    # JSON of the package tokenizers; the vocabulary of one that is code in Python.
+    backend: str = ""
     python: Any = None  # the latter, which other processes may not have
 
     def __call__(self, texts: list[str]) -> list[np.ndarray]:

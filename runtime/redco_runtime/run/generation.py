@@ -25,9 +25,8 @@ class Setting:
     kind: type
     fits: Callable[[Any], bool]
     what: str
-    drawing: bool = (
-        False  # which of the likely tokens are drawn: predict.py alone takes it of a file
-    )
+    # Which of the likely tokens are drawn: predict.py alone takes it of a file.
+    drawing: bool = False
 
 
 # By the names of transformers, of which those of predict.py's flags are made.

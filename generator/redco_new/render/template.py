@@ -19,6 +19,7 @@ from plumbum import local
 from redco_new.errors import RedcoError
 from redco_new.render import assets
 from redco_new.render.check import FOLDER, PROJECT, stage_template
+from redco_new.render.imports import drop_unused_imports
 from redco_new.render.python import MEND, format_python, print_data
 from redco_new.render.values import admit
 
@@ -46,7 +47,8 @@ class Template:
     def print_folder(self, folder: str, context: DataclassInstance) -> dict[str, str]:
         """Return the text of every file that `folder` holds, by its path there, in sorted order.
 
-        Python is in black's layout; every text has LF and one newline at its end.
+        Python is in black's layout, without imports that it does not use; every text has LF and one newline at
+        its end.
         context: a frozen dataclass: templates see its fields by their names, and `python`, which
         is print_data.
         Raises RedcoError, which says where, if a value is not what its field declares, or a file cannot be
@@ -114,7 +116,7 @@ def _scratch_error(error: OSError, scratch: str) -> RedcoError:
 
 def _tidy(path: str, text: str) -> str:
     text = text.rstrip("\n") + "\n" if text.strip() else ""
-    return format_python(path, text) if path.endswith(".py") else text
+    return format_python(path, drop_unused_imports(text)) if path.endswith(".py") else text
 
 
 def _template_line(error: Exception, folder: Path) -> str:

@@ -10,7 +10,7 @@ from redco_merge.migrate.moves import moved_path
 from redco_merge.migrate.versions.rooms import MIGRATION as ROOMS
 from redco_merge.migrate.versions.rooms import MOVES
 
-from redco_new.render.own_runtime import sort_imports
+from redco_new.render.imports import sort_imports
 from redco_new.render.owners import in_runtime
 from redco_new.update.file_merge import FileMerge
 from redco_new.project.state import ProjectState

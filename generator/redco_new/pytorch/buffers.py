@@ -12,6 +12,7 @@ from torch import fx, nn
 from torch.nn import init
 
 from redco_new.pytorch.constants import say_number
+from redco_new.pytorch.exported import without_places
 from redco_new.pytorch.graph import clean
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.numbers_read import ReadNumbers
@@ -51,7 +52,7 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
             names.extend(buffers)
             return tuple(x.clone() for x in buffers.values())
 
-    with warnings.catch_warnings(), without_fills():
+    with warnings.catch_warnings(), without_fills(), without_places():
         warnings.simplefilter("ignore")
         exported = torch.export.export(Constructor(), (torch.zeros(1),), strict=False)
         graph = exported.run_decompositions({}).graph
@@ -59,7 +60,6 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
     constants = {**exported.constants, **exported.state_dict}
     inputs = exported.graph_signature.inputs_to_lifted_tensor_constants
     for node in list(graph.nodes):
-        node.meta.pop("stack_trace", None)  # it ends here
         if node.op == "placeholder" and node.name in inputs:
             say_number(graph, node, constants[inputs[node.name]])
     return {name: _slice(node) for name, node in zip(names, output.args[0], strict=True)}

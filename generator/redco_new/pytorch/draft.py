@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import torch
 from flax import nnx
 from torch import fx
@@ -22,6 +23,7 @@ from redco_new.pytorch.construct import construct
 from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.fields import argument_of, asked_fields, class_fields, value_of
+from redco_new.pytorch.gate import QUICK
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
@@ -35,7 +37,7 @@ from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.refusal import OTHERWISE, Unsaid, UnlikeProgram, refuse
 from redco_new.pytorch.subject import Way
-from redco_new.pytorch.text import model_text
+from redco_new.pytorch.text import lay_out, model_text
 from redco_new.pytorch.text_facts import with_cache, with_length
 from redco_new.pytorch.texts import TextMethods, follow_attention
 from redco_new.pytorch.transformers_classes import MASK, is_transformers
@@ -79,14 +81,22 @@ class Draft:
             of_recipes = self.of_recipes
             self.fields = [f for f in self.fields if f.name in of_recipes or _is_read(f.name, text)]
             text = model_text(head, self.config_class, self.fields, printed)
-        return text
+        return lay_out(text)
 
     def model(self, text: str, **changes: Any) -> nnx.Module:
         """Return the printed model, in the small setting. changes: of its config"""
         loaded = load_text("printed/model.py", text)
         values = {f.name: f.small for f in self.fields} | changes
         config = getattr(loaded, self.config_class)(**values)
-        model: nnx.Module = getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
+        make = partial(getattr(loaded, self.whole.name), config)
+
+        @partial(jax.jit, compiler_options=QUICK)
+        def made() -> Any:
+            graph, params, rest = nnx.split(make(rngs=nnx.Rngs(0)), nnx.Param, ...)
+            # The class's weights are brought later: what draws these is not compiled.
+            return graph, jax.tree.map(jnp.zeros_like, params), rest
+
+        model: nnx.Module = nnx.merge(*made())
         return model
 
     def is_as_large(self, make: Callable[..., Any], settings: Sequence[Setting]) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_new.pytorch.gate import MOST
+from redco_new.pytorch.gate import MOST, QUICK
 
 
 def shares_rows(model: Any, ids: np.ndarray) -> bool:
@@ -50,10 +52,8 @@ def writes_targets(model: Any, arrays: Mapping[str, np.ndarray]) -> bool:
     """
     model.eval()
     ids, mask = (jnp.asarray(arrays[name]) for name in ("decoder_ids_BT", "mask_BS"))
-    x_BSD = nnx.jit(lambda model, *x: model.encode(*x))(
-        model, jnp.asarray(arrays["input_ids_BS"]), mask
-    )
-    whole = nnx.jit(lambda model, *x: model.hidden(*x))(model, ids, x_BSD, mask)
+    x_BSD = _encode(model, jnp.asarray(arrays["input_ids_BS"]), mask)
+    whole = _hide(model, ids, x_BSD, mask)
     cache, outputs = model.init_cache(x_BSD, ids.shape[1]), []
     for i in range(ids.shape[1]):
         y_BTD, cache = _decode(model, ids[:, i : i + 1], mask, cache, i)
@@ -67,10 +67,20 @@ def _hidden(model: Any, ids: np.ndarray, segments: np.ndarray | None = None) -> 
     return np.asarray(_hide(model, *arrays))
 
 
-# Each compiled once for arrays of a shape.
-_hide = nnx.jit(lambda model, *x: model.hidden(*x))
-_decode = nnx.jit(lambda model, *x: model.decode(*x))
-_prefill = nnx.jit(lambda model, *x: model.decode(*x[:-1], 0))
+def _compiled(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a model, compiled once for arrays of a shape."""
+
+    @partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+    def run(graph: Any, state: Any, *arrays: Any) -> Any:
+        return method(nnx.merge(graph, state, copy=True), *arrays)
+
+    return lambda model, *arrays: run(*nnx.split(model), *arrays)
+
+
+_encode = _compiled(lambda model, *x: model.encode(*x))
+_hide = _compiled(lambda model, *x: model.hidden(*x))
+_decode = _compiled(lambda model, *x: model.decode(*x))
+_prefill = _compiled(lambda model, *x: model.decode(*x[:-1], 0))
 
 
 def _first(length: int) -> int:

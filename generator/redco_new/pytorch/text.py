@@ -25,10 +25,15 @@ MATH = re.compile(r"(?<![\w.])math\.")
 MODE = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
 
 
+def lay_out(text: str) -> str:
+    """Return a text as black lays it out."""
+    return black.format_str(text, mode=MODE)
+
+
 def model_text(
     head: str, config_class: str, fields: Sequence[Field], classes: Sequence[Printed]
 ) -> str:
-    """Return model.py of the classes, the innermost first; it shows the outermost first."""
+    """Return model.py of the classes, the innermost first, before it is laid out; it shows the outermost first."""
     inits, functions = share_makers(classes)
     pairs = [*zip(classes, inits, strict=True)]
     bodies = "\n\n".join(_class_text(one, init, config_class) for one, init in reversed(pairs))
@@ -43,7 +48,7 @@ def model_text(
     names = {"jnp": first[0], "jax": first[1]}
     used = [line for name, line in names.items() if f"{name}." in bodies or name == "jax"]
     import_math = "import math\n" if MATH.search(bodies) else ""
-    text = f'''"""{head}"""
+    return f'''"""{head}"""
 
 import dataclasses
 {import_math}
@@ -62,7 +67,6 @@ class {config_class}:
 
 {bodies}
 '''
-    return black.format_str(text, mode=MODE)
 
 
 def _imports(lines: set[str]) -> str:

@@ -91,12 +91,12 @@ class Draft:
         make = partial(getattr(loaded, self.whole.name), config)
 
         @partial(jax.jit, compiler_options=QUICK)
-        def made() -> Any:
+        def create() -> Any:
             graph, params, rest = nnx.split(make(rngs=nnx.Rngs(0)), nnx.Param, ...)
             # The class's weights are brought later: what draws these is not compiled.
             return graph, jax.tree.map(jnp.zeros_like, params), rest
 
-        model: nnx.Module = nnx.merge(*made())
+        model: nnx.Module = nnx.merge(*create())
         return model
 
     def is_as_large(self, make: Callable[..., Any], settings: Sequence[Setting]) -> bool:

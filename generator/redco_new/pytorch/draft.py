@@ -92,9 +92,9 @@ class Draft:
 
         @partial(jax.jit, compiler_options=QUICK)
         def create() -> Any:
-            graph, params, rest = nnx.split(make(rngs=nnx.Rngs(0)), nnx.Param, ...)
+            graph, params, *rest = nnx.split(make(rngs=nnx.Rngs(0)), nnx.Param, ...)
             # The class's weights are brought later: what draws these is not compiled.
-            return graph, jax.tree.map(jnp.zeros_like, params), rest
+            return graph, jax.tree.map(jnp.zeros_like, params), *rest
 
         model: nnx.Module = nnx.merge(*create())
         return model

@@ -118,6 +118,16 @@ def test_three_sizes_are_tried_before_two_and_a_constant():
     assert express(Number((32, 24, 36)), scope) == "width // heads * kv"
 
 
+def test_three_sizes_and_a_part_of_one_are_tried_before_a_square_and_a_constant():
+    """Which are here out ** 2 // 2, and 32 - (2 * (words // heads) - 1) ** 2, by chance."""
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    sizes = {"patch": (2, 4, 8), "out": (8, 32, 128), "words": (12, 20, 12), "heads": (4, 10, 12)}
+    scope = [Atom(name, x) for name, x in (sizes | {"buckets": (16, 48, 64)}).items()]
+    assert express(Number((32, 512, 8192)), scope) == "patch ** 2 * out"
+    assert express(Number((7, 23, 31)), scope) == "buckets // 2 - 1"
+
+
 def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
     from torch import nn
 

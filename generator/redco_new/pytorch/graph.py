@@ -9,7 +9,7 @@ import operator
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -62,11 +62,15 @@ class Traced:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep what PyTorch logs, warns of and prints, its graph too, off the terminal: what is wrong is raised."""
+    """Keep what PyTorch logs, warns of and prints, its graph too, and what a class prints, off the terminal: what is wrong is raised."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            redirect_stderr(io.StringIO()),
+            redirect_stdout(io.StringIO()),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -215,8 +219,16 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
             node.replace_all_uses_with(arrays)
             graph.erase_node(node)
         elif name == "copy_":
-            what = "it changes a buffer, which only BatchNorm may"
-            raise refuse(place_of(node.meta.get("stack_trace")), what)
+            place = next(
+                filter(
+                    None,
+                    (place_of(x.meta.get("stack_trace")) for x in (node, *node.all_input_nodes)),
+                ),
+                "",
+            )
+            raise refuse(
+                place, f"it changes its buffer {node.args[0].target}, which only BatchNorm may"
+            )
     drop_unread(graph)
 
 

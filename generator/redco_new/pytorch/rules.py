@@ -121,7 +121,14 @@ def _identity(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("scalar_tensor")
 def _scalar(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    return fill("jnp.asarray(s, dtype)", s=body.value(a["s"]), dtype=body.value(node.dtype))
+    return fill("jnp.asarray(s, dtype)", s=_nested(body, a["s"]), dtype=body.value(node.dtype))
+
+
+def _nested(body: Printer, x: Any) -> ast.expr:
+    """Return a number, or a list of such."""
+    if isinstance(x, list):
+        return ast.List([_nested(body, one) for one in x], ast.Load())
+    return body.value(x)
 
 
 @rule("_to_copy", "to", "type_as")
@@ -215,6 +222,8 @@ def _split(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("unbind")
 def _unbind(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if plain(a["dim"]) == 0:
+        return body.value(a["self"])
     return fill("jnp.moveaxis(x, dim, 0)", x=body.value(a["self"]), dim=body.value(a["dim"]))
 
 
@@ -249,6 +258,9 @@ def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     sizes = a["pad"]
     pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)][::-1]
     rank = len(a["self"].dims)
+    x, pairs = _cut(body.value(a["self"]), rank - len(pairs), pairs)
+    if not any(max(n.values) for pair in pairs for n in pair):
+        return x
     whole: list[ast.expr] = [parse("(0, 0)") for _ in range(rank - len(pairs))]
     whole += [sequence([body.value(x) for x in pair]) for pair in pairs]
     value = a["value"].value if isinstance(a.get("value"), Default) else a.get("value")
@@ -258,8 +270,26 @@ def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
         text += f", mode={mode!r}"
     elif plain(value) not in (0, None):
         text += ", constant_values=value"
-    parts = {"x": body.value(a["self"]), "value": body.value(value)}
-    return fill(f"{text})", pads=sequence(whole), **parts)
+    return fill(f"{text})", pads=sequence(whole), x=x, value=body.value(value))
+
+
+def _cut(x: ast.expr, before: int, pairs: list[Any]) -> tuple[ast.expr, list[Any]]:
+    """Return an array without what negative pads cut off, and the others. before: dims that have none"""
+    cuts = [tuple(min(0, min(n.values)) for n in pair) for pair in pairs]
+    if not any(map(any, cuts)):
+        return x, pairs
+    if any(
+        len({*n.values}) > 1
+        for pair, cut in zip(pairs, cuts, strict=True)
+        for n, c in zip(pair, cut, strict=True)
+        if c
+    ):
+        raise NotImplementedError("a pad that is negative, and follows from sizes")
+    places = [":"] * before + [f"{-a or ''}:{b or ''}" for a, b in cuts]
+    while places[-1] == ":":
+        places.pop()
+    left = [[Number(tuple(max(0, v) for v in n.values)) for n in pair] for pair in pairs]
+    return fill(f"x[{', '.join(places)}]", x=x), left
 
 
 # Modes of padding in PyTorch -> in NumPy; "" for a constant.

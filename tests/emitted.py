@@ -11,6 +11,7 @@ from types import ModuleType
 
 import jinja2
 
+from redco_new.render.imports import drop_unused_imports
 from redco_new.render.own_runtime import AT_HOME, with_own_runtime
 from redco_new.request import Request
 
@@ -49,6 +50,7 @@ def write_project(folder: Path) -> Path:
         text = template.render(
             package="my_project", request=REQUEST, model=SimpleNamespace(imported=False)
         )
+        text = drop_unused_imports(text) if name.endswith(".py") else text
         file.write_text(with_own_runtime(name, text, "my_project"))
     shutil.copytree(ROOT / "runtime" / "redco_runtime", project / "my_project" / "runtime")
     return project

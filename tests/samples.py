@@ -28,7 +28,7 @@ FILES = {
     "README.md.jinja": "# {{ request.name }}\n\nSplit over {{ request.mesh.model }} devices.\n\n\n",
     "launch/hosts.sh.jinja": "#!/bin/sh\npython -m redco_runtime.base.messages {{ package }}\n",
     "launch/jobset.yaml.jinja": "name: {{ request.name }}\n",
-    "{{ package }}/train.py.jinja": "import {{package}}.model\nx = [ '{{ greeting }}' ]",
+    "{{ package }}/train.py.jinja": "import jax\nfrom {{package}} import config, model\nx = [ '{{ greeting }}', model ]",
     "{{ package }}/__init__.py": "",
 }
 

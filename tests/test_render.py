@@ -24,7 +24,7 @@ def test_paths_and_text(template):
     assert list(files) == samples.PATHS
     assert files["README.md"] == "# my-project\n\nSplit over 4 devices.\n"
     assert files["my_project/train.py"] == (
-        f'{HEADERS[YOURS]}\nimport my_project.model\n\nx = ["grüß Gott"]\n'
+        f'{HEADERS[YOURS]}\nfrom my_project import model\n\nx = ["grüß Gott", model]\n'
     )
     assert (
         files["launch/hosts.sh"]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redco_new.errors import RedcoError
+from redco_new.render.imports import drop_unused_imports
 from redco_new.render.python import BLACK, format_python, print_call, print_data, print_sections
 
 TEXTS = st.text("ab'\"\\\n{é", max_size=6)
@@ -51,3 +52,36 @@ def test_what_is_no_python_is_refused():
         RedcoError, match="a.py: rendered, it is not Python: .*; mend the folder that --template"
     ):
         format_python("a.py", "x = (\n")
+
+
+UNUSED = '''"""Docstring."""
+
+from __future__ import annotations
+
+import first
+import second.part as part
+import third  # noqa: F401 - it does something
+
+from a import (
+    Kind,
+    Other,
+    used,
+)
+
+import alone
+
+Other: list["Kind"] = used(part)
+'''
+
+
+def test_what_a_file_imports_and_does_not_use_is_not_printed():
+    """Quoted annotations use names; a name that is only assigned is not used."""
+    text = drop_unused_imports(UNUSED)
+    assert [line for line in text.splitlines() if "import" in line] == [
+        "from __future__ import annotations",
+        "import second.part as part",
+        "import third  # noqa: F401 - it does something",
+        "from a import Kind, used",
+    ]
+    assert "\n\n\n" not in text and drop_unused_imports(text) == text
+    assert drop_unused_imports("import x (") == "import x ("

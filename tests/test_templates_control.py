@@ -53,6 +53,15 @@ def test_no_text_of_a_model_depends_on_a_flag_inside_a_line() -> None:
             assert not re.search(r"\{\{.* if .*\}\}", line), f"{path.name}: {line}"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(TEMPLATES).as_posix())
+def test_a_line_that_some_projects_have_is_a_line_of_the_template(path: Path) -> None:
+    """What is printed where a fact holds is part of a line, or one whole line: `{{- "\\n    line" if fact }}`."""
+    tree = jinja2.Environment().parse(path.read_text(encoding="utf-8"))
+    texts = (node for one in tree.find_all(nodes.CondExpr) for node in one.find_all(nodes.Const))
+    lines = [node for node in texts if isinstance(node.value, str) and "\n" in node.value[1:]]
+    assert lines == []
+
+
 def macro_faults(folder: Path) -> list[str]:
     """The calls of macros, of all templates in a folder, that lack an argument or have one too many."""
     environment = jinja2.Environment()

@@ -81,11 +81,6 @@ class DecoderQuirks(GroupedQuirks):
     tensors: Name = "apart"
 
     @property
-    def imports(self) -> str:
-        """What model.py imports of Python's library besides."""
-        return "\nimport math" if self.rope == "yarn" else ""
-
-    @property
     def heads(self) -> str:
         """What the heads are called, for people."""
         return "grouped heads" if self.grouped else "heads"

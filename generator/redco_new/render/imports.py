@@ -19,17 +19,17 @@ def drop_unused_imports(text: str) -> str:
         tree = ast.parse(text)
     except SyntaxError:
         return text
-    used = _names(tree)
-    lines: list[str | None] = [*text.splitlines()]
+    used, before = _names(tree), text.splitlines()
+    lines: list[str | None] = [*before]
     for node in tree.body:
         if not isinstance(node, ast.Import | ast.ImportFrom) or _has_effects(node, lines):
             continue
-        kept = [name for name in node.names if _bound(name) in used]
-        if kept != node.names:
+        names = [name for name in node.names if _bound(name) in used]
+        if names != node.names:
             first, last = node.lineno - 1, node.end_lineno or node.lineno
-            node.names = kept
-            lines[first:last] = [ast.unparse(node) if kept else None, *[None] * (last - first - 1)]
-    return "\n".join(_without_empty_blocks(lines)) + "\n"
+            node.names = names
+            lines[first:last] = [ast.unparse(node) if names else None, *[None] * (last - first - 1)]
+    return text if lines == before else "\n".join(_without_empty_blocks(lines)) + "\n"
 
 
 def _has_effects(node: ast.Import | ast.ImportFrom, lines: list[str | None]) -> bool:
@@ -47,21 +47,21 @@ def _bound(name: ast.alias) -> str:
 
 def _names(tree: ast.Module) -> set[str]:
     """Return the names that a file reads, those of quoted annotations too."""
-    nodes = [*ast.walk(tree)]
-    notes = [getattr(node, field, None) for node in nodes for field in ("annotation", "returns")]
-    quoted = [note.value for note in notes if isinstance(note, ast.Constant)]
-    words = {word for text in quoted for word in re.findall(r"\w+", str(text))}
-    return words | {node.id for node in nodes if isinstance(node, ast.Name)}
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    notes = (getattr(x, part, None) for x in ast.walk(tree) for part in ("annotation", "returns"))
+    quoted = (x for note in notes if note for x in ast.walk(note) if isinstance(x, ast.Constant))
+    words = {word for text in quoted for word in re.findall(r"\w+", str(text.value))}
+    return words | {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
 
 def _without_empty_blocks(lines: list[str | None]) -> list[str]:
     """Return lines without those that are None, and without the blank one after a block of these alone."""
-    kept: list[str] = []
+    rest: list[str] = []
     for before, line in zip([None, *lines], lines, strict=False):
-        empty = line == "" and before is None and (not kept or kept[-1] == "")
+        empty = line == "" and before is None and (not rest or rest[-1] == "")
         if line is not None and not empty:
-            kept.append(line)
-    return kept
+            rest.append(line)
+    return rest
 
 
 def sort_imports(text: str, package: str) -> str:

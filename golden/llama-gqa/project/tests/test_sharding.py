@@ -31,7 +31,7 @@ def examples():
 
 
 def loss_and_gradients(mesh, examples, micro_batches):
-    """Return (mean loss, gradients) of the first batch, computed on `mesh`."""
+    """Return (mean loss, gradients) of the first batch, on `mesh`."""
     with jax.set_mesh(mesh):
         steps = build(CONFIG)
         state = steps.init(jax.random.key(0))

@@ -29,7 +29,6 @@ ACTIVATIONS = {
 # Parameters that are stored as several: of each, its dim, and the size of each part along it.
 APART = {}
 
-
 PARAMS = {
     # F | whole: mlp is not split over model
     "net/BatchNorm_0/bias": P(None),

@@ -36,7 +36,6 @@ APART = {
     "blocks/attn/qkv/kernel": (2, (64, 64, 64)),
 }
 
-
 PARAMS = {
     # L D | whole: embed is not split over model
     "blocks/attn/out/bias": P(None, None),

@@ -512,7 +512,7 @@ def test_of_equal_numbers_the_first_are_the_largest_in_the_gate():
     from redco_new.pytorch.gate import _WithoutDropout
 
     x = torch.tensor([[0.0, 2.0, 2.0, 2.0, 2.0, 1.0] * 9]).requires_grad_()
-    with _WithoutDropout():
+    with _WithoutDropout(training=True):
         values, places = torch.topk(x, 3)
         assert x.topk(2, largest=False).indices.tolist() == [[0, 6]]
     assert places.tolist() == [[1, 2, 3]] and values.tolist() == [[2.0, 2.0, 2.0]]

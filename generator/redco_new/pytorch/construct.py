@@ -97,7 +97,7 @@ def _switch_off(module: nn.Module) -> None:
 
 @contextmanager
 def _on(device: str) -> Iterator[None]:
-    """Hold on a device what `torch.Tensor(sizes)` makes, which is on the CPU whatever the device is."""
+    """Keep on a device what `torch.Tensor(sizes)` makes, which is on the CPU whatever the device is."""
 
     def moved(part: nn.Module, name: str, x: Any) -> Any:
         if x is None or x.device.type == device:

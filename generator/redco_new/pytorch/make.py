@@ -24,12 +24,11 @@ from redco_new.pytorch.depth import with_few_layers
 from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
-from redco_new.pytorch.fast_paths import without_fast_paths
+from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
 from redco_new.pytorch.gate import Pair, compare, compiled_once, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples, of_one_kind
-from redco_new.pytorch.graph import silence
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.leaves import LEAVES

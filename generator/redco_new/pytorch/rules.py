@@ -253,49 +253,6 @@ def _tile(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("jnp.tile(x, repeats)", x=body.value(a["self"]), repeats=repeats)
 
 
-@rule("constant_pad_nd", "pad")
-def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    sizes = a["pad"]
-    pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)][::-1]
-    rank = len(a["self"].dims)
-    x, pairs = _cut(body.value(a["self"]), rank - len(pairs), pairs)
-    if not any(max(n.values) for pair in pairs for n in pair):
-        return x
-    whole: list[ast.expr] = [parse("(0, 0)") for _ in range(rank - len(pairs))]
-    whole += [sequence([body.value(x) for x in pair]) for pair in pairs]
-    value = a["value"].value if isinstance(a.get("value"), Default) else a.get("value")
-    mode = PADS[plain(a.get("mode")) or "constant"]
-    text = "jnp.pad(x, pads"
-    if mode:
-        text += f", mode={mode!r}"
-    elif plain(value) not in (0, None):
-        text += ", constant_values=value"
-    return fill(f"{text})", pads=sequence(whole), x=x, value=body.value(value))
-
-
-def _cut(x: ast.expr, before: int, pairs: list[Any]) -> tuple[ast.expr, list[Any]]:
-    """Return an array without what negative pads cut off, and the others. before: dims that have none"""
-    cuts = [tuple(min(0, min(n.values)) for n in pair) for pair in pairs]
-    if not any(map(any, cuts)):
-        return x, pairs
-    if any(
-        len({*n.values}) > 1
-        for pair, cut in zip(pairs, cuts, strict=True)
-        for n, c in zip(pair, cut, strict=True)
-        if c
-    ):
-        raise NotImplementedError("a pad that is negative, and follows from sizes")
-    places = [":"] * before + [f"{-a or ''}:{b or ''}" for a, b in cuts]
-    while places[-1] == ":":
-        places.pop()
-    left = [[Number(tuple(max(0, v) for v in n.values)) for n in pair] for pair in pairs]
-    return fill(f"x[{', '.join(places)}]", x=x), left
-
-
-# Modes of padding in PyTorch -> in NumPy; "" for a constant.
-PADS = {"constant": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-
-
 @rule("copy")
 def _copy(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     if a["src"].dims == a["self"].dims and a["src"].dtype == a["self"].dtype:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby, permutations
-from operator import mod, mul
+from operator import mul
 
 ROUNDING = 1e-7  # of a number that a class keeps in float32
 LARGEST = 1023  # a power of two that a float has
@@ -71,11 +71,11 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         scope = [atom for atom in scope if _are_whole(atom.values)]
     yield from ((atom.text, list(atom.values)) for atom in scope)
     yield from (pair for atom in scope for pair in _with_constant(number, atom))
-    pairs = [(*pair, True) for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
-    pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
-    yield from ((text, values) for text, values, _ in pairs)
+    all_pairs = [(*x, True) for a, b in combinations(scope, 2) for x in _commutative(a, b)]
+    all_pairs += [x for a, b in permutations(scope, 2) for x in _ordered(a, b)]
+    yield from ((text, values) for text, values, _ in all_pairs)
     # What is within another expression is a whole part of a size: by others any small number is said by chance.
-    pairs = [(text, values) for text, values, is_whole in pairs if is_whole]
+    pairs = [(text, values) for text, values, is_whole in all_pairs if is_whole]
     if _are_whole(number.values):
         yield from _at_rates(number, scope, rates)
     for text, values in pairs:  # of queries and keys with values and gates
@@ -212,7 +212,7 @@ def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float], bool]]:
     """Yield (text, values, whether it is no part of a division that leaves something)."""
     if all(isinstance(y, int) and y for y in b.values):
         quotients = _zip(lambda x, y: x // y, a.values, b.values)
-        divides = not any(map(mod, a.values, b.values))
+        divides = a.values[0] % b.values[0] == 0  # as the user has them
         yield f"{a.text} // {b.text}", quotients, divides
         if 0 in quotients and _are_whole(a.values):  # of groups of a width, one at the least
             yield f"max(1, {a.text} // {b.text})", [max(1, x) for x in quotients], False

@@ -31,6 +31,16 @@ def test_steps_are_faster_send_half_and_take_no_more_memory(of):
     assert plain["calls"] == 0 and coded["calls"] >= 0.95 * 3 * LINEAR * LAYERS
 
 
+@pytest.mark.parametrize("of", products.ON_TPU, ids=lambda one: one.target)
+def test_on_tpus_two_of_three_products_are_of_integers(of):
+    plain, coded = (
+        dict(zip(products.TPU_COLUMNS, map(float, CELLS[products.name_of(of, name)]), strict=True))
+        for name in products.TPU_PRODUCTS
+    )
+    assert plain["share"] == 0 and coded["share"] > 60
+    assert coded["step"] < 0.9 * plain["step"] and coded["sent"] < 0.75 * plain["sent"]
+
+
 @pytest.mark.parametrize("model", [x for x in products.TRAINED if f"{x}, float8" in CELLS])
 def test_losses_are_within_the_spread_of_seeds(model):
     plain, coded = (list(map(float, CELLS[f"{model}, {name}"])) for name in products.PRODUCTS)

@@ -139,3 +139,23 @@ def test_inputs_of_another_size_by_which_the_program_is_another_one_stay():
     user, other = (Setting({}, {"x": Input((n,))}, n) for n in (8, 4))
     setting, _ = trace_other_inputs((user, other), trace, trace(user))
     assert setting.inputs["x"].shape == (8,) and setting.batch == 4
+
+
+def test_a_buffer_that_is_written_whole_is_what_was_written():
+    """As transformers' BERT: it is a view, and is written anew where parameters are drawn."""
+    import torch
+    from torch import nn
+
+    from redco_new.pytorch.buffers import trace_buffers
+
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("places", torch.arange(7).expand((1, -1)), persistent=False)
+            self.others = nn.Buffer(torch.arange(7).expand((1, -1)))
+            for buffer in self.buffers():
+                buffer.copy_(torch.arange(7).expand((1, -1)))
+
+    for graph in trace_buffers(Positions).values():
+        steps = [node.target for node in graph.nodes if node.op == "call_function"]
+        assert steps == [torch.ops.aten.arange.default, torch.ops.aten.expand.default]

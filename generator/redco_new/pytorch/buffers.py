@@ -107,6 +107,7 @@ def without_fills() -> Iterator[None]:
     for name in FILLS:
         setattr(init, name, lambda tensor, *_, **__: tensor)
     cast, nn.Module._apply = nn.Module._apply, _apply_to_buffers  # type: ignore[method-assign]
+    nn.Module.register_buffer = _register_whole  # type: ignore[method-assign,assignment]
     copies = {cls: cls.__deepcopy__ for cls in (torch.Tensor, nn.Parameter)}
     for cls in copies:
         cls.__deepcopy__ = _copied  # type: ignore[method-assign]
@@ -114,6 +115,7 @@ def without_fills() -> Iterator[None]:
         yield
     finally:
         nn.Module._apply = cast  # type: ignore[method-assign]
+        nn.Module.register_buffer = _register  # type: ignore[method-assign]
         for cls, copy in copies.items():
             cls.__deepcopy__ = copy  # type: ignore[method-assign]
         for name, function in former.items():
@@ -125,6 +127,18 @@ def _apply_to_buffers(module: nn.Module, fn: Callable[..., Any], recurse: bool =
     for part in module.modules() if recurse else [module]:
         part._buffers |= {name: fn(x) for name, x in part._buffers.items() if x is not None}
     return module
+
+
+_register = nn.Module.register_buffer
+
+
+def _register_whole(
+    module: nn.Module, name: str, tensor: torch.Tensor | None, persistent: bool = True
+) -> None:
+    """Register a buffer that is no view of another array: a program writes into that what is written into a view."""
+    if tensor is not None and (tensor._is_view() or isinstance(tensor, nn.Buffer)):
+        tensor = tensor.clone()
+    _register(module, name, tensor, persistent)
 
 
 def _copied(x: torch.Tensor, memo: dict[int, Any]) -> Any:

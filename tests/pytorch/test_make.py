@@ -118,6 +118,16 @@ def test_three_sizes_are_tried_before_two_and_a_constant():
     assert express(Number((32, 24, 36)), scope) == "width // heads * kv"
 
 
+def test_three_sizes_and_a_part_of_one_are_tried_before_a_square_and_a_constant():
+    """Which are here out ** 2 // 2, and 32 - (2 * (words // heads) - 1) ** 2, by chance."""
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    sizes = {"patch": (2, 4, 8), "out": (8, 32, 128), "words": (12, 20, 12), "heads": (4, 10, 12)}
+    scope = [Atom(name, x) for name, x in (sizes | {"buckets": (16, 48, 64)}).items()]
+    assert express(Number((32, 512, 8192)), scope) == "patch ** 2 * out"
+    assert express(Number((7, 23, 31)), scope) == "buckets // 2 - 1"
+
+
 def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
     from torch import nn
 
@@ -502,7 +512,7 @@ def test_of_equal_numbers_the_first_are_the_largest_in_the_gate():
     from redco_new.pytorch.gate import _WithoutDropout
 
     x = torch.tensor([[0.0, 2.0, 2.0, 2.0, 2.0, 1.0] * 9]).requires_grad_()
-    with _WithoutDropout():
+    with _WithoutDropout(training=True):
         values, places = torch.topk(x, 3)
         assert x.topk(2, largest=False).indices.tolist() == [[0, 6]]
     assert places.tolist() == [[1, 2, 3]] and values.tolist() == [[2.0, 2.0, 2.0]]

@@ -33,6 +33,8 @@ class Maker:
 
 # A constructor reads nothing but what it is given.
 MISSING = "give it in [model], where what the constructor is called with is said"
+AN_OBJECT = "[model] gives a dict there: make the object by --example FILE:FUNCTION"
+A_FILE = "give a path that is there from where you are, or a whole one"
 
 
 def read_maker(reference: Reference, where: str, arguments: Mapping[str, Any]) -> Maker:
@@ -93,5 +95,14 @@ def call_user_code(name: str, function: Callable[[], T], missing: str = "") -> T
         raise
     except Exception as error:  # the user's own code may raise anything
         what = f"{name} cannot be traced: {error_message(error).rstrip('.')}"
-        todo = missing if missing and isinstance(error, KeyError) else error_advice(error)
+        todo = missing and _advice(error) or error_advice(error)
         raise RedcoError(error_location(error, name), what, todo) from error
+
+
+def _advice(error: Exception) -> str:
+    """Return what to do about an error of a constructor; "" where it is none of what it is given."""
+    if isinstance(error, KeyError):
+        return MISSING
+    if isinstance(error, AttributeError) and isinstance(error.obj, dict):
+        return AN_OBJECT
+    return A_FILE if isinstance(error, OSError) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from redco_new.pytorch.refusal import frames_of
@@ -60,6 +61,13 @@ def _names(node: ast.stmt) -> tuple[str, ...]:
         target = target.value
     if isinstance(target, ast.Name):
         return (target.id,)
-    if isinstance(target, ast.Tuple) and all(isinstance(x, ast.Name) for x in target.elts):
-        return tuple(x.id for x in target.elts if isinstance(x, ast.Name))
-    return ()
+    return tuple(_flat(target)) if isinstance(target, ast.Tuple) else ()
+
+
+def _flat(target: ast.expr) -> Iterator[str]:
+    """Yield the names of `out, (hidden, cell)`; none for what is no variable."""
+    if isinstance(target, ast.Tuple):
+        names = [[*_flat(x)] for x in target.elts]
+        yield from (x for one in names for x in one) if all(names) else ()
+    elif isinstance(target, ast.Name):
+        yield target.id

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,11 +13,14 @@ from torch import fx, nn
 from torch.nn import init
 
 from redco_new.pytorch.constants import say_number
+from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.exported import without_places
-from redco_new.pytorch.graph import clean
+from redco_new.pytorch.graph import clean, operation
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.numbers_read import ReadNumbers
 
+# Steps of what is drawn, or has no values yet; and how many steps of a parameter are printed.
+DRAWS, FEW = re.compile("(new_)?(rand|empty|normal|uniform|bernoulli|exponential)"), 24
 # What all functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.
 FILLS = (
     "_no_grad_uniform_",
@@ -39,16 +43,47 @@ def tensors_of(part: nn.Module) -> dict[str, torch.Tensor]:
     return own | {name: x for name, x in vars(part).items() if isinstance(x, torch.Tensor)}
 
 
-def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
-    """Return the program of each buffer that a module is made with, by its name; {} where it has none."""
+def undrawn(instance: Instance) -> set[str]:
+    """Return the names of parameters of no layer of Flax, of which nothing says how they are drawn: they may be computed."""
+    parts = instance.module.named_modules()
+    own = ((path, part) for path, part in parts if type(part) not in LEAVES)
+    names = (f"{path}.{name}".strip(".") for path, part in own for name in part._parameters)
+    return {name for name in names if name not in instance.draws}
+
+
+def trace_start(make: Callable[[], nn.Module], instance: Instance) -> dict[str, fx.Graph]:
+    """Return the program of each buffer, and of each parameter that is computed of sizes alone, by its name."""
+    parameters, buffers = undrawn(instance), has_buffers(instance.module)
+    if not buffers and not parameters:
+        return {}
+    try:
+        graphs = trace_buffers(make, parameters)
+    except Exception:  # whatever the class's own code raises
+        if buffers:
+            raise
+        return {}
+    for name in parameters & graphs.keys():
+        steps = [node for node in graphs[name].nodes if node.op != "output"]
+        drawn = any(DRAWS.match(operation(node)) or node.op != "call_function" for node in steps)
+        if drawn or len(steps) > FEW:
+            del graphs[name]
+    return graphs
+
+
+def trace_buffers(
+    make: Callable[[], nn.Module], parameters: Collection[str] = ()
+) -> dict[str, fx.Graph]:
+    """Return the program of each buffer that a module is made with, and of some parameters, by its name."""
     names: list[str] = []
 
     class Constructor(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
             with ReadNumbers():
-                parts = make().named_modules()
+                module = make()
+            parts = module.named_modules()
             own = ((path, tensors_of(part).items()) for path, part in parts)
             buffers = {f"{path}.{name}".strip("."): x for path, one in own for name, x in one}
+            buffers |= {k: x for k, x in module.named_parameters() if k in parameters}
             names.extend(buffers)
             return tuple(x.clone() for x in buffers.values())
 

@@ -81,7 +81,8 @@ class Classes:
         if not is_function(self.module, path):
             return False
         within = self.part(path.rpartition(".")[0])
-        nodes = self.graphs[path].nodes if isinstance(within, nn.Sequential) else ()
+        graph = self.graphs.get(path)  # nn.Identity has none
+        nodes = graph.nodes if graph and isinstance(within, nn.Sequential) else ()
         steps = [node for node in nodes if node.op == "call_function"]
         return all(len(x.users) < 2 and x.target not in DRAWING for x in steps)
 

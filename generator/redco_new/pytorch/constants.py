@@ -10,6 +10,9 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+FEW = 64  # numbers of a list that is written into model.py
 
 
 @contextmanager
@@ -64,12 +67,13 @@ def _step(data: Any) -> int:
 
 
 def say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:
-    """Put a number in the place of a constant that is one, which sizes of the class may say."""
-    if constant.ndim or isinstance(constant, FakeTensor):
+    """Put a number, or a short list of them, in the place of a constant that is one, which sizes of the class may say."""
+    if constant.numel() > FEW or isinstance(constant, FakeTensor):
         return
+    values = pytree.tree_map_only(float, lambda x: float(f"{x:.9g}"), constant.tolist())
     with graph.inserting_before(node):
         number = graph.call_function(
-            torch.ops.aten.scalar_tensor.default, (constant.item(),), {"dtype": constant.dtype}
+            torch.ops.aten.scalar_tensor.default, (values,), {"dtype": constant.dtype}
         )
     number.meta = {"val": constant.to("meta")} | node.meta
     node.replace_all_uses_with(number)

@@ -14,6 +14,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from torch.utils._device import _device_constructors
 
 from redco_new.pytorch.draws import Draw, draws_of, record_draws
@@ -25,6 +30,7 @@ Size = int | float
 
 
 NOTE = "_redco_arguments"  # of a module, while it is made
+HOLDS = register_module_parameter_registration_hook, register_module_buffer_registration_hook
 COPY = "__newobj__"  # what copies objects, without their arguments
 
 
@@ -65,17 +71,46 @@ def construct(
         torch.device(device),
         record_draws() as draw_of,
         ReadNumbers(),
+        _on(device),
         _note_arguments(),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")  # which its users see where they make it
         module = make()
     keep_entries(module)
+    _switch_off(module)
     parts = {path: part for path, part in module.named_modules() if NOTE in vars(part)}
     arguments = {path: _arguments_of(part) for path, part in parts.items()}
     for part in parts.values():
         del vars(part)[NOTE]
     return Instance(module.train(), arguments, draws_of(module, draw_of))
+
+
+def _switch_off(module: nn.Module) -> None:
+    """Take out dropout whose rate is 0: what is switched off is not printed."""
+    for part in [*module.modules()]:
+        for name, x in part._modules.items():
+            if isinstance(x, _DropoutNd) and not x.p:
+                part._modules[name] = off = nn.Identity()
+                vars(off).update(p=x.p, inplace=False)  # which forward may read
+
+
+@contextmanager
+def _on(device: str) -> Iterator[None]:
+    """Keep on a device what `torch.Tensor(sizes)` makes, which is on the CPU whatever the device is."""
+
+    def moved(part: nn.Module, name: str, x: Any) -> Any:
+        if x is None or x.device.type == device:
+            return None
+        there = x.detach().to(device)
+        return nn.Parameter(there, x.requires_grad) if isinstance(x, nn.Parameter) else there
+
+    handles = [hold(moved) for hold in HOLDS]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _arguments_of(part: nn.Module) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.constants import numbers_as_steps
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.exported import export, without_places
-from redco_new.pytorch.graph import silence
+from redco_new.pytorch.fast_paths import silence
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.merge import structure
 from redco_new.pytorch.periods import Order, shortest

@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 import torch
 from flax import nnx
-from torch import fx
 
 from redco_new.errors import RedcoError
 from redco_new.own.find import Reference
 from redco_new.pytorch.again import part_again, with_copies
-from redco_new.pytorch.buffers import has_buffers, trace_buffers
+from redco_new.pytorch.buffers import trace_start
 from redco_new.pytorch.classes import Classes, print_classes
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.dims import input_dims
@@ -271,11 +270,9 @@ def _probe(
 ) -> Probe:
     instance, traced = one
     sizes = {f"config.{f.name}": value_of(f, setting) for f in fields}
-    buffers: dict[str, fx.Graph] = {}
-    if has_buffers(instance.module):
-        traced_buffers = trace_buffers(lambda: way.make(setting.arguments))
-        every = with_copies(traced.copies, traced_buffers)
-        buffers = {new_path(traced.orders, name): x for name, x in every.items()}
+    start = trace_start(lambda: way.make(setting.arguments), instance)
+    every = with_copies(traced.copies, start)
+    buffers = {new_path(traced.orders, name): x for name, x in every.items()}
     return Probe(instance, traced, sizes, setting.batch, buffers, dims)
 
 

@@ -12,12 +12,14 @@ from torch import nn
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
+UNKNOWN = "unknown"  # in another way
+
 
 @dataclass(frozen=True)
 class Draw:
     """What fills a parameter.
 
-    kind: "normal" of (mean, deviation), "uniform" of (least, most), "constant" of (value,)
+    kind: "normal" of (mean, deviation), "uniform" of (least, most), "constant" of (value,), UNKNOWN of ()
     """
 
     kind: str
@@ -32,7 +34,7 @@ NEW = {
 }
 # What fills its first argument, and gives it.
 FILLS = {"normal_", "uniform_", "zero_", "fill_"}
-UNKNOWN = ("empty", "full", "tensor", "arange", "linspace", "empty_like", "randn_like")
+NEW_VALUES = ("empty", "full", "tensor", "arange", "linspace", "empty_like", "randn_like")
 
 
 class _Recorder(TorchFunctionMode):
@@ -61,7 +63,14 @@ class _Recorder(TorchFunctionMode):
         key = _storage(result)
         if name in NEW:
             self.draws[key] = NEW[name]
-        elif name in UNKNOWN:
+        elif name == "to":
+            former = self.draws.get(_storage(args[0]))
+            self.draws |= {key: former} if former else {}
+        elif name == "copy_":  # as of an orthogonal matrix, or of NumPy's
+            other = args[1] if isinstance(args[1], torch.Tensor) else None
+            former = None if other is None else self.draws.get(_storage(other))
+            self.draws[key] = former or Draw(UNKNOWN, ())
+        elif name in NEW_VALUES:
             self.draws.pop(key, None)
         elif name in ("normal_", "uniform_"):
             self.draws[key] = Draw(name.rstrip("_"), _two_numbers(args, kwargs))

@@ -20,9 +20,16 @@ from redco_new.pytorch.selections import compute_all_rows
 
 BUFFERS = "make that a buffer, by register_buffer, and write it by copy_, lerp_ or the like"
 
-
 # A program that is not printed has no lines of the class: to find these takes a tenth of the time.
 without_places = partial(patch.object, fx.config, "do_not_emit_stack_traces", True)
+# What PyTorch says of a class -> what it does, and what to do.
+KNOWN = {
+    ".numpy()": ("it computes with NumPy", "call functions of torch there"),
+    "PackedSequence": (
+        "pack_padded_sequence packs by values of lengths",
+        "call the layer on padded texts, and leave out by a mask what comes after each",
+    ),
+}
 
 
 def export(
@@ -105,6 +112,9 @@ def export_failure(module: nn.Module, error: Exception) -> RedcoError:
         return refuse(
             where, "what it computes is put in the place of a tensor that it holds", BUFFERS
         )
+    for said, (what, todo) in KNOWN.items():
+        if said in text:
+            return refuse(where, what, todo)
     return refuse(
         where, f"PyTorch cannot export it: {text}", "mend that line, or write it by others"
     )

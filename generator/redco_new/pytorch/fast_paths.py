@@ -9,8 +9,11 @@ is its function.
 
 from __future__ import annotations
 
+import io
+import logging
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 from unittest.mock import patch
 
@@ -43,6 +46,23 @@ def without_fast_paths() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(enabled)
         Distribution.set_default_validate_args(checks)
         transformer._detect_is_causal_mask = ask
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep what PyTorch logs, warns of and prints, its graph too, and what a class prints, off the terminal: what is wrong is raised."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            warnings.catch_warnings(),
+            redirect_stderr(io.StringIO()),
+            redirect_stdout(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

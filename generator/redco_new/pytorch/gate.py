@@ -103,8 +103,9 @@ def compare(
     return gate
 
 
-# Functions that draw, and what they give in the gate, as what is printed for them does.
-RANDOM, STILL = ("randn", "rand", "randn_like", "rand_like"), 0.5
+# Functions that draw, which in evaluation give their mean here, as what is printed for them does there; and what they give in training.
+MEANS = {"randn": 0.0, "rand": 0.5, "randn_like": 0.0, "rand_like": 0.5}
+STILL = 0.5
 # Functions that drop by themselves -> which argument is the rate.
 RATES = dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), 5) | {
     "multi_head_attention_forward": 10
@@ -122,14 +123,18 @@ def _first_of_equals(
 class _WithoutDropout(TorchFunctionMode):
     """Turn dropout off, by whatever function a class calls it, and have the largest of equal numbers be the first of them."""
 
+    def __init__(self, training: bool) -> None:
+        super().__init__()
+        self._training = training
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what a function gives, without dropout."""
         name = getattr(func, "__name__", "")
         if "dropout" in name:
             return args[0] if args else kwargs["input"]
-        if name in RANDOM:
+        if name in MEANS:
             result = func(*args, **(kwargs or {}))
-            return torch.full_like(result, STILL)
+            return torch.full_like(result, STILL if self._training else MEANS[name])
         if name in ("bernoulli", "bernoulli_"):  # what is drawn is divided by its chance
             result, chance = func(*args, **(kwargs or {})), [*args[1:2], *(kwargs or {}).values()]
             return result.copy_(torch.as_tensor(chance[0]) if chance else args[0])
@@ -190,7 +195,7 @@ def call_torch(
     }
     tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
     try:
-        with _WithoutDropout(), without_drops(module):
+        with _WithoutDropout(module.training), without_drops(module):
             result = module(**call.fill(tensors))
     except (IndexError, RuntimeError) as error:
         ids = ", ".join(name for name, x in arrays.items() if np.issubdtype(x.dtype, np.integer))
@@ -236,7 +241,7 @@ def run_printed(
     for _, part in nnx.iter_modules(model):
         if isinstance(part, nnx.Dropout):
             part.rate = 0.0
-        if hasattr(part, "still"):
+        if training and hasattr(part, "still"):
             part.still = STILL
     model.train() if training else model.eval()
     graph, params, *rest = nnx.split(model, nnx.Param, ...)

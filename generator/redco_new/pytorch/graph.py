@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import io
-import logging
 import operator
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,6 +19,7 @@ from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.decompose import decompose, place_views
 from redco_new.pytorch.exported import export, export_failure, refuse_writes
 from redco_new.pytorch.drop_path import join_drops
+from redco_new.pytorch.fast_paths import silence
 from redco_new.pytorch.inline import inline_functions
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.leaves import LEAVES
@@ -58,19 +55,6 @@ class Traced:
     orders: tuple[Any, ...] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
     all_rows: bool = False
-
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """Keep what PyTorch logs, warns of and prints, its graph too, off the terminal: what is wrong is raised."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
@@ -215,8 +199,16 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
             node.replace_all_uses_with(arrays)
             graph.erase_node(node)
         elif name == "copy_":
-            what = "it changes a buffer, which only BatchNorm may"
-            raise refuse(place_of(node.meta.get("stack_trace")), what)
+            place = next(
+                filter(
+                    None,
+                    (place_of(x.meta.get("stack_trace")) for x in (node, *node.all_input_nodes)),
+                ),
+                "",
+            )
+            raise refuse(
+                place, f"it changes its buffer {node.args[0].target}, which only BatchNorm may"
+            )
     drop_unread(graph)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
-from redco_new.pytorch.draws import Draw
+from redco_new.pytorch.draws import UNKNOWN, Draw
 
 Express = Callable[[list[float]], str]
 I = "nnx.initializers"  # noqa: E741
+USUAL = {"1.0", "2.0", "1 / 3"}  # Glorot's and LeCun's, He's, PyTorch's own
 BETWEEN = "between"  # of the runtime's nn/uniform.py
 
 
@@ -21,7 +23,11 @@ def initializer(
     express: a number, as it is each time, as Python; "" where nothing says it
     """
     first = draws[0]
-    if first is None or any(d is None or d.kind != first.kind for d in draws):
+    if (
+        first is None
+        or first.kind == UNKNOWN
+        or any(d is None or d.kind != first.kind for d in draws)
+    ):
         return ""
     rows = [draw.numbers for draw in draws if draw]
     numbers = [[row[i] for row in rows] for i in range(len(rows[0]))]
@@ -67,10 +73,13 @@ def _scaled(kind: str, deviations: Sequence[float], shapes: Sequence[tuple[int, 
         "fan_out": [float(b) for _, b in pairs],
         "fan_avg": [(a + b) / 2 for a, b in pairs],
     }
+    said: list[tuple[bool, str]] = []  # whether its number is no usual one, and it
     for mode, fans in modes.items():
         scales = [d * d * fan for d, fan in zip(deviations, fans, strict=True)]
         if max(scales) - min(scales) < 1e-6 * max(scales):
             scale = float(f"{scales[0]:.6g}")
             number = "1 / 3" if math.isclose(scale, 1 / 3, rel_tol=1e-5) else repr(scale)
-            return f'{I}.variance_scaling({number}, "{mode}", "{kind}")'
-    return ""
+            said.append(
+                (number not in USUAL, f'{I}.variance_scaling({number}, "{mode}", "{kind}")')
+            )
+    return min(said, key=itemgetter(0))[1] if said else ""

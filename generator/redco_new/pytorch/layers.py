@@ -100,19 +100,13 @@ def can_stack(
     module: nn.Module,
     paths: Sequence[str],
     key: Callable[[str], object],
-    graphs: Mapping[str, fx.Graph],
 ) -> bool:
     """Return whether parts can be one, with stacked parameters: of one program."""
-    return len({key(path) for path in paths}) == 1 and may_stack(module, paths[:1], graphs)
+    return len({key(path) for path in paths}) == 1 and may_stack(module, paths[:1])
 
 
-def may_stack(module: nn.Module, paths: Sequence[str], graphs: Mapping[str, fx.Graph]) -> bool:
-    """Return whether parts change no buffer, and have no complex numbers, of which JAX computes nothing again in a backward pass."""
-    starts = tuple(f"{path}." for path in paths)
-    below = (graph for path, graph in graphs.items() if f"{path}.".startswith(starts))
-    values = (getattr(n.meta.get("val"), "dtype", None) for graph in below for n in graph.nodes)
-    if any(dtype is not None and dtype.is_complex for dtype in values):
-        return False
+def may_stack(module: nn.Module, paths: Sequence[str]) -> bool:
+    """Return whether parts change no buffer."""
     norms = nn.modules.batchnorm._NormBase
     parts = (part for path in paths for part in module.get_submodule(path).modules())
     return not any(isinstance(part, norms) for part in parts)

@@ -24,7 +24,7 @@ from redco_new.pytorch.depth import with_few_layers
 from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
-from redco_new.pytorch.fast_paths import without_fast_paths
+from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
 from redco_new.pytorch.gate import Pair, compare, compiled_once, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
@@ -57,6 +57,7 @@ from redco_new.render.execute import use_runtime
 PATIENCE = 60  # CPU seconds after which no further way to print a class is tried
 
 
+@silence()
 @without_fast_paths()
 def print_class(
     reference: Reference,
@@ -136,6 +137,13 @@ def _check_parameters(name: str, module: nn.Module) -> None:
             todo = "hold its parts as real numbers, and call torch.view_as_complex"
             raise refuse(name, f"its parameter {path} is complex", todo)
     for path, part in module.named_modules():
+        hooks = (part, *part._forward_pre_hooks.values())
+        if any("SpectralNorm" in type(x).__name__ for x in hooks):
+            owner = path.partition(".parametrizations")[0]
+            what = f"spectral_norm changes vectors of {owner} in each step, which is not printed"
+            raise refuse(
+                name, what, "leave it out, or take weight_norm of torch.nn.utils.parametrizations"
+            )
         if type(part) in LEAVES and isinstance(vars(part).get("weight"), torch.Tensor):
             todo = "make it by torch.nn.utils.parametrizations, or remove the hook"
             raise refuse(name, f"a hook computes the weight of {path}, as weight_norm does", todo)

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import fx, nn
 
+from redco_new.errors import RedcoError
 from redco_new.pytorch.body import Body
 from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.dtypes import COMPUTE, CONFIG, FIELD
@@ -16,7 +17,7 @@ from redco_new.pytorch.graph import access, is_list
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
-from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.refusal import UNSERVED, refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
 from redco_new.pytorch.rows import attribute
 from redco_new.pytorch.setting import members
@@ -171,6 +172,8 @@ class Makers(Starts):
         return self._function(path, whole)
 
     def _function(self, path: str, whole: str) -> str:
+        if whole not in self._classes.graphs:  # nn.Identity
+            return "lambda x: x"
         graphs = [p.traced.graphs[f"{own}.{path}".removeprefix(".")] for p, own in self._own.rows]
         batch = tuple(probe.batch for probe, _ in self._own.rows)
         body = Body(merge(graphs), self._own.init_atoms, ["x"], batch, self._reference())
@@ -253,12 +256,32 @@ class Makers(Starts):
         shapes = [tuple(x.shape) for x in arrays]
         if is_served(self._own.part):  # inputs first, and one of a pair
             shapes = [(e, i, o // 2 if name == PAIR else o) for e, o, i in shapes]
+        if computed := self._computed(name):
+            kind = "Param" if arrays[0].requires_grad else "Variable"
+            return f"nnx.{kind}({computed})"
         return self._drawn(name, shapes, self.expression(name, "shape", shapes))
+
+    def _computed(self, name: str) -> str:
+        """Return Python of what a parameter begins as, where the class computes it of its sizes; else ""."""
+        if any(self._draws(name)) or not all(self._own_buffers(name)):
+            return ""
+        before = [*self._before]
+        try:
+            return self._buffer(name)
+        except (RedcoError, *UNSERVED):  # it is none of these: it is drawn
+            self._before = before
+            return ""
+
+    def _own_buffers(self, name: str) -> list[fx.Graph | None]:
+        """Return the program of a buffer, or of what a parameter begins as, in each probe and instance."""
+        names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
+        return [p.buffers.get(key) for (p, _), key in zip(self._own.rows, names, strict=True)]
 
     def _buffer(self, name: str) -> str:
         """Return Python that computes a buffer; statements that it needs stand before."""
-        names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
-        graphs = [p.buffers[key] for (p, _), key in zip(self._own.rows, names, strict=True)]
+        graphs = [graph for graph in self._own_buffers(name) if graph]
+        if len(graphs) < len(self._own.rows):
+            raise refuse("", f"nothing says how its buffer {name} is computed")
         body = Body(merge(graphs), self._own.init_atoms, [], (), self._reference())
         self.imports |= body.imports
         *before, last = body.lines()

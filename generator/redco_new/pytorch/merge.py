@@ -166,6 +166,9 @@ def _merge(values: list[Any], merged: dict[fx.Node, Node]) -> Any:
     if isinstance(first, fx.Node):
         return merged[first]
     if isinstance(first, list | tuple):
+        if len({len(value) for value in values}) > 1:
+            what = "it has a list that is longer for other sizes"
+            raise UnlikeProgram("--model", what, "give other sizes")
         return [_merge(list(column), merged) for column in zip(*values, strict=True)]
     if isinstance(first, Default):
         return Default(_merge([v.value for v in values], merged))

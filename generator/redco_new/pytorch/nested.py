@@ -34,7 +34,7 @@ def rows_as_layers(instance: Instance, traced: Traced) -> tuple[Instance, Traced
             continue
         paths = [f"{path}.{i}" for i in range(len(part))]
         carried = _carried(rows, below)
-        if not carried or not may_stack(traced.module, paths, graphs):
+        if not carried or not may_stack(traced.module, paths):
             continue
         kind = _row_class(type(traced.module.get_submodule(owner)), below, carried[1][0])
         kind.names = part_names(traced.module, path)
@@ -49,13 +49,13 @@ def rows_as_layers(instance: Instance, traced: Traced) -> tuple[Instance, Traced
 
 
 def _is_nested(part: nn.Module) -> bool:
-    """Return whether a part is a list of lists of as many parts, of the same classes."""
+    """Return whether a part is a list of lists, or of dicts, of as many parts, of the same classes."""
     if not isinstance(part, nn.ModuleList) or len(part) < 2 or not is_list(part):
         return False
     rows = [*part.children()]
-    if not all(type(row) is nn.ModuleList for row in rows):
+    if not all(type(row) in (nn.ModuleList, nn.ModuleDict) for row in rows):
         return False
-    return len({tuple(type(x) for x in row.children()) for row in rows}) == 1
+    return len({tuple((k, type(x)) for k, x in row.named_children()) for row in rows}) == 1
 
 
 def _rows(graph: fx.Graph, below: str, count: int) -> list[Steps]:

@@ -33,10 +33,12 @@ class ReadNumbers(TorchFunctionMode):
             args, kwargs = self._value(args), self._value(kwargs)
             with DisableTorchFunction(), _disable_current_modes():
                 return func(*args, **kwargs)
+        if name == "cpu" and leaves[0].is_meta:  # where its values are to be read
+            return leaves[0]
         result = func(*args, **kwargs)
         if leaves and name.endswith("_") and not name.endswith("__"):
             self._forget(leaves[0])
-        elif of_numbers:
+        elif of_numbers and not any(result is x for x in leaves):
             several = isinstance(result, tuple | list)
             for i, x in enumerate(result if several else [result]):
                 if isinstance(x, torch.Tensor):

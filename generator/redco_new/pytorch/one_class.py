@@ -223,7 +223,7 @@ class OneClass:
         """Stack the layers of a list where that is possible; return Python of how they are run, first of what is saved of them."""
         names = self.part.get_submodule(target)._modules
         paths = [f"{self.path}.{target}.{name}".removeprefix(".") for name in names]
-        if not can_stack(self.classes.module, paths, self.classes.key, self.classes.graphs):
+        if not can_stack(self.classes.module, paths, self.classes.key):
             return None
         read = self.classes.of(paths[0]).arguments if self.classes.is_class(paths[0]) else ()
         if have_places(self.rows[0][0].instance.arguments, paths, read):

@@ -30,6 +30,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "eq": "self == other",
     "erf": "jax.lax.erf(self)",
     "exp": "jnp.exp(self)",
+    "exp2": "jnp.exp2(self)",
     "expm1": "jnp.expm1(self)",
     "floor": "jnp.floor(self)",
     "floor_divide": "self // other",

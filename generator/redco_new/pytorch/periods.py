@@ -132,7 +132,7 @@ def _orders(traced: Traced) -> Iterator[tuple[Order, list[Call]]]:
         paths = [f"{path}.{i}" for i in range(len(part))]
         holder = traced.module.get_submodule(above)
         there = any(hasattr(holder, f"{x}_{name}") for x in ("first", "last"))
-        if not calls or there or not may_stack(traced.module, paths, traced.graphs):
+        if not calls or there or not may_stack(traced.module, paths):
             continue
         kinds = [
             (type(x), same.of(path), shapes_of(x)) for x, path in zip(part, paths, strict=True)

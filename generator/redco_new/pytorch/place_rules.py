@@ -1,4 +1,4 @@
-"""Places in arrays: slices, indices and what is put there. Rules as those of rules.py."""
+"""Places in arrays: slices, indices, pads and what is put there. Rules as those of rules.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from redco_new.pytorch.expressions import fill, sequence
+from redco_new.pytorch.expressions import fill, parse, sequence
 from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.rules import Printer, plain, rule
 from redco_new.pytorch.sizes import Number
@@ -148,3 +148,46 @@ def _add_along(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     body.use("from redco_runtime.nn.places import add_along")
     names = {"x": "self", "index": "index", "y": "src", "dim": "dim"}
     return fill("add_along(x, index, y, dim)", **{k: body.value(a[v]) for k, v in names.items()})
+
+
+@rule("constant_pad_nd", "pad")
+def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    sizes = a["pad"]
+    pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)][::-1]
+    rank = len(a["self"].dims)
+    x, pairs = _cut(body.value(a["self"]), rank - len(pairs), pairs)
+    if not any(max(n.values) for pair in pairs for n in pair):
+        return x
+    whole: list[ast.expr] = [parse("(0, 0)") for _ in range(rank - len(pairs))]
+    whole += [sequence([body.value(x) for x in pair]) for pair in pairs]
+    value = a["value"].value if isinstance(a.get("value"), Default) else a.get("value")
+    mode = PADS[plain(a.get("mode")) or "constant"]
+    text = "jnp.pad(x, pads"
+    if mode:
+        text += f", mode={mode!r}"
+    elif plain(value) not in (0, None):
+        text += ", constant_values=value"
+    return fill(f"{text})", pads=sequence(whole), x=x, value=body.value(value))
+
+
+def _cut(x: ast.expr, before: int, pairs: list[Any]) -> tuple[ast.expr, list[Any]]:
+    """Return an array without what negative pads cut off, and the others. before: dims that have none"""
+    cuts = [tuple(min(0, min(n.values)) for n in pair) for pair in pairs]
+    if not any(map(any, cuts)):
+        return x, pairs
+    if any(
+        len({*n.values}) > 1
+        for pair, cut in zip(pairs, cuts, strict=True)
+        for n, c in zip(pair, cut, strict=True)
+        if c
+    ):
+        raise NotImplementedError("a pad that is negative, and follows from sizes")
+    places = [":"] * before + [f"{-a or ''}:{b or ''}" for a, b in cuts]
+    while places[-1] == ":":
+        places.pop()
+    left = [[Number(tuple(max(0, v) for v in n.values)) for n in pair] for pair in pairs]
+    return fill(f"x[{', '.join(places)}]", x=x), left
+
+
+# Modes of padding in PyTorch -> in NumPy; "" for a constant.
+PADS = {"constant": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}

@@ -27,7 +27,7 @@ class Row(nn.ModuleList):
 
 def attribute(part: nn.Module, name: str) -> str:
     """Return what a part of a part is called in model.py."""
-    return part.names[int(name)] if isinstance(part, Row) else name
+    return part.names[int(name)] if isinstance(part, Row) and name.isdigit() else name
 
 
 def part_names(module: nn.Module, path: str) -> tuple[str, ...]:
@@ -36,6 +36,8 @@ def part_names(module: nn.Module, path: str) -> tuple[str, ...]:
     while above and isinstance(module.get_submodule(above), nn.ModuleList | nn.ModuleDict):
         above = above.rpartition(".")[0]
     entry = module.get_submodule(f"{path}.0")
+    if isinstance(entry, nn.ModuleDict):
+        return tuple(entry._modules)
     count = len([*entry.children()])
     classes = [
         re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(x).__name__).lower() for x in entry.children()

@@ -121,7 +121,14 @@ def _identity(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("scalar_tensor")
 def _scalar(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    return fill("jnp.asarray(s, dtype)", s=body.value(a["s"]), dtype=body.value(node.dtype))
+    return fill("jnp.asarray(s, dtype)", s=_nested(body, a["s"]), dtype=body.value(node.dtype))
+
+
+def _nested(body: Printer, x: Any) -> ast.expr:
+    """Return a number, or a list of such."""
+    if isinstance(x, list):
+        return ast.List([_nested(body, one) for one in x], ast.Load())
+    return body.value(x)
 
 
 @rule("_to_copy", "to", "type_as")
@@ -215,6 +222,8 @@ def _split(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("unbind")
 def _unbind(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if plain(a["dim"]) == 0:
+        return body.value(a["self"])
     return fill("jnp.moveaxis(x, dim, 0)", x=body.value(a["self"]), dim=body.value(a["dim"]))
 
 
@@ -242,28 +251,6 @@ def _grid(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 def _tile(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     repeats = sequence([body.value(x) for x in a["repeats"]])
     return fill("jnp.tile(x, repeats)", x=body.value(a["self"]), repeats=repeats)
-
-
-@rule("constant_pad_nd", "pad")
-def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    sizes = a["pad"]
-    pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)][::-1]
-    rank = len(a["self"].dims)
-    whole: list[ast.expr] = [parse("(0, 0)") for _ in range(rank - len(pairs))]
-    whole += [sequence([body.value(x) for x in pair]) for pair in pairs]
-    value = a["value"].value if isinstance(a.get("value"), Default) else a.get("value")
-    mode = PADS[plain(a.get("mode")) or "constant"]
-    text = "jnp.pad(x, pads"
-    if mode:
-        text += f", mode={mode!r}"
-    elif plain(value) not in (0, None):
-        text += ", constant_values=value"
-    parts = {"x": body.value(a["self"]), "value": body.value(value)}
-    return fill(f"{text})", pads=sequence(whole), **parts)
-
-
-# Modes of padding in PyTorch -> in NumPy; "" for a constant.
-PADS = {"constant": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 @rule("copy")

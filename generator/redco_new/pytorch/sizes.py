@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby, permutations
+from operator import mul
 
 ROUNDING = 1e-7  # of a number that a class keeps in float32
 LARGEST = 1023  # a power of two that a float has
@@ -61,7 +62,7 @@ def _equal(one: Sequence[float], other: Sequence[float]) -> bool:
 def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, list[float]]]:
     """Yield candidates (text, values), the simplest first; a size is made of sizes alone.
 
-    Two sizes and a constant come after three sizes: a constant that is chosen for one value makes another one by chance,
+    A square, or two sizes, and a constant come after three sizes: a constant that is chosen for one value makes another one by chance,
     about as often as not, among so many pairs.
     """
     scope = _distinct(scope)
@@ -70,9 +71,11 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         scope = [atom for atom in scope if _are_whole(atom.values)]
     yield from ((atom.text, list(atom.values)) for atom in scope)
     yield from (pair for atom in scope for pair in _with_constant(number, atom))
-    pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
-    pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
-    yield from pairs
+    all_pairs = [(*x, True) for a, b in combinations(scope, 2) for x in _commutative(a, b)]
+    all_pairs += [x for a, b in permutations(scope, 2) for x in _ordered(a, b)]
+    yield from ((text, values) for text, values, _ in all_pairs)
+    # What is within another expression is a whole part of a size: by others any small number is said by chance.
+    pairs = [(text, values) for text, values, is_whole in all_pairs if is_whole]
     if _are_whole(number.values):
         yield from _at_rates(number, scope, rates)
     for text, values in pairs:  # of queries and keys with values and gates
@@ -86,8 +89,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _logarithms(number, a, b)
         yield from _times(number, a, b)
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
-    for atom in (*scope, *quotients):
-        yield from _squares(number, atom)
+    squares = [square for atom in (*scope, *quotients) for square in _squares(atom)]
+    yield from ((square.text, list(square.values)) for square in squares)
     for atom in (*scope, *quotients) if _are_whole(number.values) else ():
         square = Atom(f"{atom.text} ** 2", tuple(x * x for x in atom.values))
         yield from _with_several(number, square, scope)  # as of pairs of kinds beside distances
@@ -97,6 +100,10 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _roots(Atom(f"({text})", tuple(values)))
     for atom in scope:
         yield from _of_positions(number, atom)
+    for square in squares:  # as of the channels of a patch
+        yield from (
+            (f"{square.text} * {x.text}", _zip(mul, square.values, x.values)) for x in scope
+        )
     for text, values in pairs:
         for atom in scope:
             yield f"{text} + {atom.text}", _zip(lambda x, y: x + y, values, atom.values)
@@ -106,6 +113,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     products += quotients
     for one in [*scope, *products]:
         yield from _with_several(number, one, [*scope, *products])
+    for square in squares:
+        yield from _with_constant(number, square)
     for text, values in pairs:
         yield from _with_constant(number, Atom(f"({text})", tuple(values)))
 
@@ -152,7 +161,10 @@ def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float
         return
     if base and wanted % base == 0:
         factor = wanted // base
-        yield f"{factor} * {atom.text}", [factor * x for x in atom.values]
+        yield (
+            f"{factor} * {atom.text}" if factor != -1 else f"-{atom.text}",
+            [factor * x for x in atom.values],
+        )
     if wanted and base // wanted > 1:
         divisor = base // wanted
         yield f"{atom.text} // {divisor}", [x // divisor for x in atom.values]
@@ -196,26 +208,25 @@ def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     yield f"{a.text} + {b.text}", _zip(lambda x, y: x + y, a.values, b.values)
 
 
-def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float], bool]]:
+    """Yield (text, values, whether it is no part of a division that leaves something)."""
     if all(isinstance(y, int) and y for y in b.values):
         quotients = _zip(lambda x, y: x // y, a.values, b.values)
-        yield f"{a.text} // {b.text}", quotients
+        divides = a.values[0] % b.values[0] == 0  # as the user has them
+        yield f"{a.text} // {b.text}", quotients, divides
         if 0 in quotients and _are_whole(a.values):  # of groups of a width, one at the least
-            yield f"max(1, {a.text} // {b.text})", [max(1, x) for x in quotients]
-    yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
+            yield f"max(1, {a.text} // {b.text})", [max(1, x) for x in quotients], False
+    yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values), True
     if _are_whole(a.values) and all(isinstance(y, int) and y for y in b.values):  # up to chunks
-        yield f"-{a.text} % {b.text}", _zip(lambda x, y: -x % y, a.values, b.values)
+        yield f"-{a.text} % {b.text}", _zip(lambda x, y: -x % y, a.values, b.values), False
 
 
-def _squares(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
-    """Yield the square of an atom, as of patches along two sides, and of how far two of them are apart, with a constant."""
-    if not _are_whole(atom.values):
-        return
-    apart = Atom(f"(2 * {atom.text} - 1)", tuple(2 * x - 1 for x in atom.values))
-    for one in (atom, apart):
-        square = Atom(f"{one.text} ** 2", tuple(x * x for x in one.values))
-        yield square.text, list(square.values)
-        yield from _with_constant(number, square)
+def _squares(atom: Atom) -> Iterator[Atom]:
+    """Yield the square of an atom, as of patches along two sides, and of how far two of them are apart."""
+    if _are_whole(atom.values):
+        apart = Atom(f"(2 * {atom.text} - 1)", tuple(2 * x - 1 for x in atom.values))
+        for one in (atom, apart):
+            yield Atom(f"{one.text} ** 2", tuple(x * x for x in one.values))
 
 
 def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from redco_new.pytorch.draws import Draw
+from redco_new.pytorch.draws import UNKNOWN, Draw
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import Leaf
@@ -88,6 +88,8 @@ class Starts:
             own = leaf.stored[name][0]
             shapes = [tuple(getattr(layer, name).shape) for layer in layers]
             text = initializer(rows, shapes, partial(self._number, f"{path}.{name}"))
+            if rows[0] and rows[0].kind == UNKNOWN:
+                self._note(f"{path}.{name}")
             usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
             if text and not text.endswith(usual):
                 starts.append(f"{own}_init={text}")
@@ -102,8 +104,12 @@ class Starts:
         """Return Python for a number of an initializer; "" where no argument says it, which the user is told."""
         text = express(Number(tuple(values)), self._own.init_atoms)
         if text is None:
-            self._classes.note(DRAWN.format(name=type(self._own.part).__name__, what=parameter))
+            self._note(parameter)
         return text or ""
+
+    def _note(self, parameter: str) -> None:
+        """Tell the user that a parameter is not drawn as the class does."""
+        self._classes.note(DRAWN.format(name=type(self._own.part).__name__, what=parameter))
 
     def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
         """Return Python of a parameter, which is drawn as the class does. shapes: as PyTorch has them; shape: its own"""
@@ -115,4 +121,6 @@ class Starts:
         if frozen:
             cls = type(self._own.part).__name__
             self._classes.note(FROZEN.format(name=f"{name} of {cls}"))
+        elif not start:
+            self._note(name)
         return f"nnx.{kind}({start or NORMAL}(rngs.params(), {shape}))"

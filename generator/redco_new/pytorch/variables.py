@@ -175,7 +175,7 @@ def names_of_several(nodes: Sequence[Node]) -> dict[Node, str]:
     groups: dict[Any, list[Node]] = {}
     for node in nodes:
         read = any(user.statement != node.statement for user in node.users)
-        if node.kind == "operation" and len(node.statement.names) > 1 and read:
+        if _is_one(node) and len(node.statement.names) > 1 and read:
             groups.setdefault(node.statement, []).append(node)
     return {
         node: name
@@ -183,6 +183,12 @@ def names_of_several(nodes: Sequence[Node]) -> dict[Node, str]:
         if len(group) == len(statement.names)
         for node, name in zip(group, statement.names, strict=True)
     }
+
+
+def _is_one(node: Node) -> bool:
+    """Return whether a step gives one value."""
+    several = any(user.kind == "item" for user in node.users)
+    return node.kind == "operation" or node.kind == "module" and not several
 
 
 def return_last(statements: list[ast.stmt]) -> list[ast.stmt]:

@@ -95,6 +95,8 @@ def over_layers(
             again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
             axes = {"in_axes": in_axes, "out_axes": out_axes}
             loop = nnx.scan(**axes, graph_updates=False, unroll=written_out)
+            if remat == "everything_saveable":  # without JAX's rounding, which complex numbers lack
+                return loop(layer)(layers, *others)
             return loop(again(_entered(layer) if remat == OFFLOAD else layer))(layers, *others)
 
         return run

@@ -10,11 +10,11 @@ from .dropout import Dropout
 
 
 class Noise(Dropout):
-    """Draws numbers anew at each call in training; in evaluation all are `still`."""
+    """Draws numbers anew at each call in training; in evaluation all are their mean."""
 
-    def __init__(self, kind: Literal["normal", "uniform"], *, still: float = 0.0, rngs: nnx.Rngs):
+    def __init__(self, kind: Literal["normal", "uniform"], *, rngs: nnx.Rngs):
         super().__init__(0.5, rngs=rngs)  # any rate above 0: it draws
-        self.kind, self.still = kind, still
+        self.kind, self.still = kind, 0.5 if kind == "uniform" else 0.0
 
     def __call__(self, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:  # type: ignore[override]
         """Return an array of `shape`, of R rows: B, or several an example. Raises UserError for other rows."""

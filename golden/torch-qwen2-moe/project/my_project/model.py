@@ -23,7 +23,6 @@ class Qwen2MoeForCausalLMConfig:
     max_position_embeddings: int = 256
     initializer_range: float = 0.02
     rms_norm_eps: float = 1e-06
-    sliding_window: int = 0
     moe_intermediate_size: int = 48
     shared_expert_intermediate_size: int = 96
     num_experts_per_tok: int = 2
@@ -250,14 +249,14 @@ class Qwen2MoeAttention(nnx.Module):
         )
         self.k_proj = nnx.Linear(
             config.hidden_size,
-            (config.sliding_window // config.num_key_value_heads) ** 2 + 32,
+            config.hidden_size // config.num_attention_heads * config.num_key_value_heads,
             dtype=config.dtype,
             kernel_init=nnx.initializers.normal(config.initializer_range),
             rngs=rngs,
         )
         self.v_proj = nnx.Linear(
             config.hidden_size,
-            (config.sliding_window // config.num_key_value_heads) ** 2 + 32,
+            config.hidden_size // config.num_attention_heads * config.num_key_value_heads,
             dtype=config.dtype,
             kernel_init=nnx.initializers.normal(config.initializer_range),
             rngs=rngs,

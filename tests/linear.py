@@ -15,6 +15,7 @@ import optax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from redco_new.render.imports import drop_unused_imports
 from redco_runtime.step.gradients import mean_and_gradients, weighted_sum
 from redco_runtime.step.guard import take_step
 from redco_runtime.layout.mesh import make_mesh
@@ -42,7 +43,9 @@ def train_source():
     layout = SimpleNamespace(first=SimpleNamespace(trial="--virtual-devices 4"))
     facts = {"package": "net", "request": request, "model": model, "recipe": recipe}
     facts["layout"] = layout
-    return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
+    return drop_unused_imports(
+        jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
+    )
 
 
 @dataclass(frozen=True)

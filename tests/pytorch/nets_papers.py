@@ -115,3 +115,15 @@ class Reads(nn.Module):
 
     def forward(self, x):
         return self.fc(x)
+
+
+class Capped(nn.Module):
+    """Has a width that follows another, up to a number: the sizes that it is traced at say the one alone."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        inner = min(width, 70)
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)))

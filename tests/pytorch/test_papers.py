@@ -64,3 +64,8 @@ def test_a_constructor_that_wants_an_object_or_a_file_says_how_to_give_it():
         printed("Reads", {"args": {"width": 8}}, x=Input((8,)))
     with pytest.raises(RedcoError, match="give a path that is there from where you are"):
         printed("Reads", {"args": "no/such.txt"}, x=Input((8,)))
+
+
+def test_a_number_that_other_sizes_do_not_bear_out_is_a_field():
+    made = printed("Capped", {"width": 64}, x=Input((64,)))
+    assert "self.up = nnx.Linear(config.width, config.up_out_features, " in made.source

@@ -82,16 +82,20 @@ class Draft:
             text = model_text(head, self.config_class, self.fields, printed)
         return lay_out(text)
 
-    def model(self, text: str, **changes: Any) -> nnx.Module:
-        """Return the printed model, in the small setting. changes: of its config"""
+    def maker(self, text: str, **changes: Any) -> Callable[[], nnx.Module]:
+        """Return what makes the printed model, in the small setting. changes: of its config"""
         loaded = load_text("printed/model.py", text)
         values = {f.name: f.small for f in self.fields} | changes
         config = getattr(loaded, self.config_class)(**values)
-        make = partial(getattr(loaded, self.whole.name), config)
+        return lambda: getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
+
+    def model(self, text: str, **changes: Any) -> nnx.Module:
+        """Return the printed model, as `maker` has it, with parameters of zeros."""
+        make = self.maker(text, **changes)
 
         @partial(jax.jit, compiler_options=QUICK)
         def create() -> Any:
-            graph, params, *rest = nnx.split(make(rngs=nnx.Rngs(0)), nnx.Param, ...)
+            graph, params, *rest = nnx.split(make(), nnx.Param, ...)
             # The class's weights are brought later: what draws these is not compiled.
             return graph, jax.tree.map(jnp.zeros_like, params), *rest
 
@@ -107,7 +111,7 @@ class Draft:
             own = [f for f in self.fields if f.argument.partition(".")[0] in setting.arguments]
             values = {f.name: value_of(f, setting) for f in own}
             try:
-                model = nnx.eval_shape(partial(self.model, text, **values))
+                model = nnx.eval_shape(self.maker(text, **values))
             except (ArithmeticError, TypeError, ValueError):  # of a size by another that is 0 there
                 return False
             ours = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
@@ -135,6 +139,10 @@ def draft_class(
         tried.append(chosen.settings)
         try:
             draft = _draft_of(reference, way, dtype, base, chosen)
+            if not draft.is_as_large(way.make, [chosen.settings[0], chosen.unseen()]):
+                # A number that these sizes say by chance: the one that it is not of is among them.
+                chosen = replace(chosen, settings=[*chosen.settings, chosen.unseen()])
+                draft = _draft_of(reference, way, dtype, base, chosen)
         except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
             unsaid += [chosen] * isinstance(error, Unsaid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from torch import nn
@@ -22,11 +23,13 @@ class Sizes:
     settings: the user's, two in which all numbers are others, and the small one where it is another than the user's
     small: that the gate makes it with
     lengths: sizes that are how many parts lists have -> paths of those
+    unseen: a setting of other numbers than all of these, by which what they say is tested
     """
 
     settings: list[Setting]
     small: Setting
     lengths: Mapping[Name, set[str]]
+    unseen: Callable[[], Setting]
 
 
 def find_sizes(
@@ -48,4 +51,5 @@ def find_sizes(
     search.structural |= {(name,) for name in lengths}
     small = make_smaller(search)
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
-    return Sizes(settings + [small] * (small != search.base), small, lengths)
+    unseen = cache(partial(search.other, small, 3))
+    return Sizes(settings + [small] * (small != search.base), small, lengths, unseen)

@@ -17,7 +17,7 @@ from redco_new.request.own_class import Input
 # Of a size: ("model", argument, attribute), ("input", name, dim), ("batch",).
 Name = tuple[str | int, ...]
 TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
-BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
+BATCHES = (2, 3, 5, 7)  # of the user's sizes, and of the others
 
 
 @dataclass(frozen=True)

@@ -68,4 +68,4 @@ def test_a_constructor_that_wants_an_object_or_a_file_says_how_to_give_it():
 
 def test_a_number_that_other_sizes_do_not_bear_out_is_a_field():
     made = printed("Capped", {"width": 64}, x=Input((64,)))
-    assert "self.up = nnx.Linear(config.width, config.up_out_features, " in made.source
+    assert "self.up = Linear(config.width, config.up_out_features, " in made.source

@@ -1,9 +1,11 @@
 """The commands `redco-new` and `redco`, as they are typed."""
 
+import io
 import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -256,3 +258,11 @@ def test_a_long_wait_is_seen_in_a_log(monkeypatch, capsys):
         tell("comparing it")
         time.sleep(0.2)
     assert "comparing it: 0 s so far\n" in capsys.readouterr().err
+
+
+def test_a_long_wait_is_seen_while_what_a_class_prints_is_not(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.05)
+    with progress.status() as tell, redirect_stderr(io.StringIO()):
+        tell("printing it")
+        time.sleep(0.2)
+    assert "printing it: 0 s so far\n" in capsys.readouterr().err

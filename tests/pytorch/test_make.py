@@ -509,10 +509,10 @@ def test_a_rate_of_a_norm_that_follows_from_a_size_is_not_the_usual_one(eps, tex
 def test_of_equal_numbers_the_first_are_the_largest_in_the_gate():
     import torch
 
-    from redco_new.pytorch.gate import _WithoutDropout
+    from redco_new.pytorch.gate_draws import WithoutDraws
 
     x = torch.tensor([[0.0, 2.0, 2.0, 2.0, 2.0, 1.0] * 9]).requires_grad_()
-    with _WithoutDropout(training=True):
+    with WithoutDraws(training=True):
         values, places = torch.topk(x, 3)
         assert x.topk(2, largest=False).indices.tolist() == [[0, 6]]
     assert places.tolist() == [[1, 2, 3]] and values.tolist() == [[2.0, 2.0, 2.0]]

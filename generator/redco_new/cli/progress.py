@@ -11,7 +11,10 @@ EVERY = 30.0  # seconds between two lines
 
 @contextlib.contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """Yield a function that is told what is being done, which this shows."""
+    """Yield a function that is told what is being done, which this shows.
+
+    On the standard error of now: what a class of the user's prints meanwhile is kept off that.
+    """
     if not sys.stderr.isatty():
         with _lines() as tell:
             yield tell
@@ -19,7 +22,7 @@ def status() -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status("starting") as spinner:
+    with Console(file=sys.stderr).status("starting") as spinner:
         yield lambda step: spinner.update(f"{escape(step)} ...")
 
 
@@ -27,11 +30,12 @@ def status() -> Iterator[Callable[[str], None]]:
 def _lines() -> Iterator[Callable[[str], None]]:
     """Yield the same, of a log: what takes less than EVERY seconds says nothing."""
     steps, since, over = ["starting"], time.monotonic(), threading.Event()
+    shown_on = sys.stderr
 
     def show() -> None:
         while not over.wait(EVERY):
             text = f"{steps[-1]}: {time.monotonic() - since:.0f} s so far"
-            print(text, file=sys.stderr)
+            print(text, file=shown_on)
 
     thread = threading.Thread(target=show, name="progress", daemon=True)
     thread.start()

@@ -20,7 +20,6 @@ from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.constants import numbers_as_steps
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.exported import export, without_places
-from redco_new.pytorch.fast_paths import silence
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.merge import structure
 from redco_new.pytorch.periods import Order, shortest
@@ -42,7 +41,7 @@ def with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
     setting: the user's
     """
     try:
-        with silence(), numbers_as_steps(), without_places():
+        with numbers_as_steps(), without_places():
             return _with_few_layers(way, setting)
     except Exception:  # whatever the class's own code raises: it is traced as it is, which says so
         return way, setting

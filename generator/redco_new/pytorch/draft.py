@@ -22,7 +22,7 @@ from redco_new.pytorch.construct import construct
 from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.fields import argument_of, asked_fields, class_fields, value_of
-from redco_new.pytorch.gate import QUICK
+from redco_new.pytorch.gate_programs import jit_quickly
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.layers import Count
 from redco_new.pytorch.notes import FIXED
@@ -93,7 +93,7 @@ class Draft:
         """Return the printed model, as `maker` has it, with parameters of zeros."""
         make = self.maker(text, **changes)
 
-        @partial(jax.jit, compiler_options=QUICK)
+        @jit_quickly
         def create() -> Any:
             graph, params, *rest = nnx.split(make(), nnx.Param, ...)
             # The class's weights are brought later: what draws these is not compiled.

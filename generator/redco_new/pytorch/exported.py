@@ -85,8 +85,7 @@ def refuse_writes(
             (node,) = (node for node in exported.graph.nodes if node.name == names[spec.target])
             writes = (user for user in node.users if _may_write(user))
             stacks = (x.meta.get("stack_trace") for user in writes for x in (user, *user.users))
-            place = next(filter(None, map(place_of, stacks)), "")
-            raise refuse(place, f"it writes its parameter {spec.target}", BUFFERS)
+            raise refuse(place_of(*stacks), f"it writes its parameter {spec.target}", BUFFERS)
 
 
 def _may_write(node: fx.Node) -> bool:

@@ -1,7 +1,5 @@
 """What PyTorch does beside computing, which a program has none of.
 
-Of several threads each waits busily for the others, which at the sizes of the gate is most of what they do.
-
 Fast paths of its layers call kernels of their own, or ask for values of a mask, as distributions do of what they are given. Checkpoints compute again
 what `remat` says of a project, and autocast computes in another dtype, which `config.dtype` says; what is compiled
 is its function.
@@ -30,7 +28,9 @@ def without_fast_paths() -> Iterator[None]:
     checks = Distribution._validate_args
     threads = torch.get_num_threads()
     torch.backends.mha.set_fastpath_enabled(False)
-    torch.set_num_threads(1)
+    torch.set_num_threads(
+        1
+    )  # each of several waits busily for the others: most of what they do at sizes of the gate
     Distribution.set_default_validate_args(False)
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     try:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -15,7 +14,6 @@ import numpy as np
 import torch
 from flax import nnx
 from torch import nn
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from redco_plan import error_message
@@ -23,7 +21,9 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.drop_path import without_drops
 from redco_new.pytorch.experts import by_checkpoint_names
+from redco_new.pytorch.gate_draws import STILL, WithoutDraws
 from redco_new.pytorch.gate_examples import randomize
+from redco_new.pytorch.gate_programs import jit_quickly
 from redco_new.pytorch.printed import Gate, Stored
 from redco_new.pytorch.setting import TORCH
 from redco_new.pytorch.refusal import Differs
@@ -35,10 +35,7 @@ MOST = 1e-4
 # than this share of the largest gradient of all is compared with that share. The bias of a ConvTranspose2d before a
 # BatchNorm2d of 14 x 14 places was 1.2e-6 of the largest.
 NOISE = 5e-2
-# Of XLA: LLVM alone compiles a program in a quarter of the time that it takes with MLIR before it, and all in one piece in a sixth.
-QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 OUT_OF_BOUNDS = re.compile(r"out of (bounds|range)")  # as PyTorch says of an index
-SDPA = "scaled_dot_product_attention"
 
 
 @dataclass(frozen=True)
@@ -60,17 +57,6 @@ class Pair:
             if key in stored:
                 leaf[...] = jnp.asarray(stack(weights, stored[key], leaf.shape))
         nnx.update(self.printed, state)
-
-
-@contextmanager
-def compiled_once() -> Iterator[None]:
-    """Compile programs without what makes them fast: each runs once."""
-    former = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", former)
 
 
 def compare(
@@ -101,48 +87,6 @@ def compare(
                 where, f"{what} from PyTorch's by {error:.1e} of the largest: not printed", todo
             )
     return gate
-
-
-# Functions that draw, which in evaluation give their mean here, as what is printed for them does there; and what they give in training.
-MEANS = {"randn": 0.0, "rand": 0.5, "randn_like": 0.0, "rand_like": 0.5}
-STILL = 0.5
-# Functions that drop by themselves -> which argument is the rate.
-RATES = dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), 5) | {
-    "multi_head_attention_forward": 10
-}
-
-
-def _first_of_equals(
-    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> torch.return_types.topk:
-    """Return the k largest numbers and where they are: of equal ones the first, as XLA takes them; PyTorch takes any."""
-    values, places = torch.sort(x, dim=dim, descending=largest, stable=True)
-    return torch.return_types.topk((values.narrow(dim, 0, k), places.narrow(dim, 0, k)))
-
-
-class _WithoutDropout(TorchFunctionMode):
-    """Turn dropout off, by whatever function a class calls it, and have the largest of equal numbers be the first of them."""
-
-    def __init__(self, training: bool) -> None:
-        super().__init__()
-        self._training = training
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Return what a function gives, without dropout."""
-        name = getattr(func, "__name__", "")
-        if "dropout" in name:
-            return args[0] if args else kwargs["input"]
-        if name in MEANS:
-            result = func(*args, **(kwargs or {}))
-            return torch.full_like(result, STILL if self._training else MEANS[name])
-        if name in ("bernoulli", "bernoulli_"):  # what is drawn is divided by its chance
-            result, chance = func(*args, **(kwargs or {})), [*args[1:2], *(kwargs or {}).values()]
-            return result.copy_(torch.as_tensor(chance[0]) if chance else args[0])
-        if name == "topk":
-            return _first_of_equals(*args, **(kwargs or {}))
-        if place := RATES.get(name):
-            args = (*args[:place], 0.0, *args[place + 1 :])
-        return func(*args, **{**(kwargs or {}), **({"dropout_p": 0.0} if name == SDPA else {})})
 
 
 def _measure(
@@ -195,7 +139,7 @@ def call_torch(
     }
     tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
     try:
-        with _WithoutDropout(module.training), without_drops(module):
+        with WithoutDraws(module.training), without_drops(module):
             result = module(**call.fill(tensors))
     except (IndexError, RuntimeError) as error:
         ids = ", ".join(name for name, x in arrays.items() if np.issubdtype(x.dtype, np.integer))
@@ -267,7 +211,7 @@ def _program(graph: Any) -> Any:
 @lru_cache(maxsize=2)
 def _compiled(graph: Any) -> Any:
     # Of the batch too, which is traced where it is trained.
-    @partial(jax.jit, compiler_options=QUICK)
+    @jit_quickly
     def run(params: Any, rest: Any, arrays: Any):
         def loss(params: Any):
             model = nnx.merge(graph, params, *rest, copy=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_new.pytorch.gate import MOST, QUICK
+from redco_new.pytorch.gate import MOST
+from redco_new.pytorch.gate_programs import jit_quickly
 
 
 def shares_rows(model: Any, ids: np.ndarray) -> bool:
@@ -70,7 +70,7 @@ def _hidden(model: Any, ids: np.ndarray, segments: np.ndarray | None = None) -> 
 def _compiled(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of a model, compiled once for arrays of a shape."""
 
-    @partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+    @partial(jit_quickly, static_argnums=0)
     def run(graph: Any, state: Any, *arrays: Any) -> Any:
         return method(nnx.merge(graph, state, copy=True), *arrays)
 

@@ -199,16 +199,9 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
             node.replace_all_uses_with(arrays)
             graph.erase_node(node)
         elif name == "copy_":
-            place = next(
-                filter(
-                    None,
-                    (place_of(x.meta.get("stack_trace")) for x in (node, *node.all_input_nodes)),
-                ),
-                "",
-            )
-            raise refuse(
-                place, f"it changes its buffer {node.args[0].target}, which only BatchNorm may"
-            )
+            what = f"it changes its buffer {node.args[0].target}, which only BatchNorm may"
+            steps = (node, *node.all_input_nodes)
+            raise refuse(place_of(*(x.meta.get("stack_trace") for x in steps)), what)
     drop_unread(graph)
 
 

@@ -26,7 +26,8 @@ from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
-from redco_new.pytorch.gate import Pair, compare, compiled_once, printed_arrays
+from redco_new.pytorch.gate import Pair, compare, printed_arrays
+from redco_new.pytorch.gate_programs import compiled_once
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples, of_one_kind
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts

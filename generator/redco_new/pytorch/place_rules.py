@@ -175,12 +175,7 @@ def _cut(x: ast.expr, before: int, pairs: list[Any]) -> tuple[ast.expr, list[Any
     cuts = [tuple(min(0, min(n.values)) for n in pair) for pair in pairs]
     if not any(map(any, cuts)):
         return x, pairs
-    if any(
-        len({*n.values}) > 1
-        for pair, cut in zip(pairs, cuts, strict=True)
-        for n, c in zip(pair, cut, strict=True)
-        if c
-    ):
+    if any(min(n.values) < 0 and len({*n.values}) > 1 for pair in pairs for n in pair):
         raise NotImplementedError("a pad that is negative, and follows from sizes")
     places = [":"] * before + [f"{-a or ''}:{b or ''}" for a, b in cuts]
     while places[-1] == ":":

@@ -21,9 +21,9 @@ def frames_of(stack: str | None) -> list[tuple[str, str]]:
     return [frame for frame in FRAME.findall(stack or "") if not frame[0].startswith((HERE, "<"))]
 
 
-def place_of(stack: str | None) -> str:
-    """Return FILE:LINE of the innermost frame of a traceback, or ""."""
-    frames = frames_of(stack)
+def place_of(*stacks: str | None) -> str:
+    """Return FILE:LINE of the innermost frame of the first traceback that has one, or ""."""
+    frames = next(filter(None, map(frames_of, stacks)), None)
     return f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else ""
 
 

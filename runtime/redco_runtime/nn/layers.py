@@ -92,11 +92,11 @@ def over_layers(
             # would find it twice, and save it. Parameters only where what is made of them takes more.
             grows = gathered or _in_few_bits(layers)
             apart: Any = written_out and (grows, *(True for _ in others))
-            again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
             axes = {"in_axes": in_axes, "out_axes": out_axes}
             loop = nnx.scan(**axes, graph_updates=False, unroll=written_out)
             if remat == "everything_saveable":  # without JAX's rounding, which complex numbers lack
                 return loop(layer)(layers, *others)
+            again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
             return loop(again(_entered(layer) if remat == OFFLOAD else layer))(layers, *others)
 
         return run

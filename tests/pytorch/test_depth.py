@@ -44,6 +44,7 @@ def few_layers(**arguments):
         ({"drawn": "count"}, 2),
         ({"drawn": "place"}, 12),
         ({"faded": True}, 12),
+        ({"lends": True}, 3),
     ],
 )
 def test_as_few_layers_are_traced_as_the_whole_program_has(arguments, layers):
@@ -56,7 +57,9 @@ def test_what_is_listed_for_each_layer_is_of_as_many():
     assert few == 4 and arguments["kinds"] == ["", "plain"] * 2
 
 
-@pytest.mark.parametrize("arguments", [{"drawn": "count"}, {"first": 2, "layers": 9}])
+@pytest.mark.parametrize(
+    "arguments", [{"drawn": "count"}, {"first": 2, "layers": 9}, {"lends": True}]
+)
 def test_it_is_printed_as_with_all(arguments, monkeypatch):
     from redco_new.pytorch import depth
     from redco_new.pytorch.make import print_class

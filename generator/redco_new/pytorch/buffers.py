@@ -21,8 +21,10 @@ from redco_new.pytorch.numbers_read import ReadNumbers
 
 # Steps of what is drawn, or has no values yet; and how many steps of a parameter are printed.
 DRAWS, FEW = re.compile("(new_)?(rand|empty|normal|uniform|bernoulli|exponential)"), 24
-# What all functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.
+# What functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.
 FILLS = (
+    "kaiming_uniform_",
+    "kaiming_normal_",
     "_no_grad_uniform_",
     "_no_grad_normal_",
     "_no_grad_trunc_normal_",

@@ -33,6 +33,7 @@ MANY = 4  # layers that are traced at once
 # A layer: its list, and its number there.
 Place = tuple[str, int]
 NONE = ("", 0)
+FIRST = ("first", 0)  # a layer that all others may read: one that computes what these add
 
 
 def with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
@@ -124,11 +125,13 @@ class Program:
     def _layer(self, path: str, number: int) -> Hashable:
         """Return what a layer has in common with others of its program, but for what it is given of the one before, or as the first."""
         rows, read = self._rows[path, number], [*self._read[path, number]]
+        others = ((path, i) for i in range(number + 1, self._counts[path]))
+        alike = next(([*self._read[x]] for x in others if self._rows[x] == rows), read)
+        pairs = zip(read, alike, strict=True)
         if number == 0:
-            others = ((path, i) for i in range(1, self._counts[path]))
-            alike = next(([*self._read[x]] for x in others if self._rows[x] == rows), read)
-            pairs = zip(read, alike, strict=True)
             read = [b if b[0][0] == "before" else a for a, b in pairs]
+        elif number == 1:  # to which the first is the one before, too
+            read = [b if (b[0], a) == (FIRST, (("before", 1), b[1])) else a for a, b in pairs]
         return tuple(rows), tuple(read), tuple(self._draws[path, number])
 
     def _place(self, path: str) -> tuple[Place, str]:
@@ -182,7 +185,7 @@ class Program:
         """Return which layer another one reads: how many before it, or from the end of a list."""
         path, number = owner
         if path == place[0]:
-            return "before", place[1] - number
+            return FIRST if number == 0 and place[1] > 1 else ("before", place[1] - number)
         return (path, self._counts[path] - number) if path else NONE
 
 

@@ -49,8 +49,9 @@ class Search:
         """Return a setting in which all sizes that can be are others, and pairwise different."""
         setting = Setting(setting.arguments, setting.inputs, BATCHES[number])
         self.trial = Trial(self.make, self.call, setting)
-        left = list(self.groups(setting))
-        self.formers = self.formers or [self.base]
+        if not self.formers:  # of the next ones, the same sizes change together
+            self.formers, self._groups = [self.base], list(self.groups(setting))
+        left = self._groups
         for _ in range(2):  # a size may wait for another that it goes with
             failed = []
             for names in left:

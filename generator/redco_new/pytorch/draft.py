@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -154,8 +153,10 @@ def draft_class(
             break
         return draft
     for chosen in unsaid[:1]:
-        with suppress(UnlikeProgram):
+        try:
             return _draft_of(reference, way, dtype, base, chosen, numbers=True)
+        except UnlikeProgram as error:
+            unlike = error
     if spare:
         return spare[0]
     raise unlike

@@ -26,3 +26,26 @@ class Sounds(nn.Module):
         mask = torch.arange(x.size(1)) < ((lengths[:, None] - 1) // 2 - 1) // 2
         scores = (self.seeds @ x.transpose(1, 2)).masked_fill(~mask[:, None], -1e4)
         return F.linear(scores.softmax(-1) @ x, self.up)
+
+
+class Layer(nn.Module):
+    """Scales what it adds to by how many layers there are, as RetNet and DeepNet do."""
+
+    def __init__(self, width, layers):
+        super().__init__()
+        self.alpha = (2 * layers) ** 0.25
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x * self.alpha + self.fc(x)
+
+
+class Scaled(nn.Module):
+    def __init__(self, width=16, layers=2):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(width, layers) for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x

@@ -16,15 +16,17 @@ from redco_new.request.own_class import Input
 FILE = Path(__file__).with_name("nets_sets.py")
 
 
-@pytest.fixture(scope="module")
-def made():
+def printed(name, arguments, **inputs):
     from redco_new.pytorch.make import print_class
 
-    reference = find_reference("--model", f"{FILE.name}:Sounds", FILE.parent)
-    inputs = {"X": Input((20, 31)), "lengths": Input((), "int32")}
-    return print_class(
-        reference, "--config", {"bands": 20, "width": 16, "inside": 40}, Call(inputs)
-    )
+    reference = find_reference("--model", f"{FILE.name}:{name}", FILE.parent)
+    return print_class(reference, "--config", arguments, Call(inputs))
+
+
+@pytest.fixture(scope="module")
+def made():
+    sizes = {"bands": 20, "width": 16, "inside": 40}
+    return printed("Sounds", sizes, X=Input((20, 31)), lengths=Input((), "int32"))
 
 
 def test_a_dim_of_what_was_computed_is_read_of_its_shape_and_inputs_keep_their_letters(made):
@@ -45,3 +47,9 @@ def test_a_matrix_that_is_no_layers_begins_as_wide_as_in_pytorch(made):
         name = ".".join(path).replace("kernel", "weight")
         bound = float(np.abs(jax.device_get(x[...])).max())
         assert bound == pytest.approx(float(theirs[name].detach().abs().max()), rel=0.2), name
+
+
+def test_layers_that_are_scaled_by_how_many_they_are_are_as_many_as_in_the_class():
+    made = printed("Scaled", {"width": 16, "layers": 2}, x=Input((16,)))
+    assert [field.name for field in made.fields] == ["width", "dtype", "remat"]
+    assert "splits=2" in made.source and "* 1.4142135623" in made.source

@@ -133,8 +133,8 @@ def _label_by_use(classes: Classes) -> None:
     """
     find, dots, inputs = classes.graph.find, classes.graph.dots, classes.inputs
     counts = parameters_per_class(classes)
-    weighted = [dot for dot in dots if _weights_of(dot)]
-    products = [dot for dot in dots if not _weights_of(dot)]
+    weighted = [dot for dot in dots if weights_of(dot)]
+    products = [dot for dot in dots if not weights_of(dot)]
     columns = {find(n) for dot in weighted for n in dot.out.dims}
     contracted = {find(n) for dot in weighted for n in dot.contracted}
     heads = {find(n) for dot in products if dot.contracted for n in dot.batch} - inputs
@@ -178,7 +178,7 @@ def label_by_layout(classes: Classes, split: Set[Node]) -> None:
     find, counts = classes.graph.find, parameters_per_class(classes)
     near = neighbouring_classes(classes)
     rest = [n for n in counts if not classes.labels[n]]
-    summed = {find(n) for dot in classes.graph.dots if _weights_of(dot) for n in dot.contracted}
+    summed = {find(n) for dot in classes.graph.dots if weights_of(dot) for n in dot.contracted}
     large = {n for n in rest if len(near[n]) >= HUB}
     hubs = {n for n in large - split if all(counts[n] >= counts[m] for m in near[n] - split)}
     hubs = hubs or {n for n in large if all(counts[n] >= counts[m] for m in near[n])}
@@ -219,7 +219,7 @@ def _vocab_size(
     return max((longest[n] for n in tied or by_batch), default=0)
 
 
-def _weights_of(dot: Dot) -> list[int]:
+def weights_of(dot: Dot) -> list[int]:
     """Return the indices of the parameters that are operands of a product."""
     return [v.parameter for v in (dot.lhs, dot.rhs) if v.parameter is not None]
 
@@ -242,8 +242,10 @@ def _experts(classes: Classes, weighted: Sequence[Dot]) -> set[Node]:
     multiplied at once, by the router's columns or by the numbers of those that it chose, or each is taken out of it.
     """
     graph, find = classes.graph, classes.graph.find
-    chosen = {find(n) for dot in weighted for n in dot.batch}
     free = [_free_columns(classes, dot) for dot in weighted]
+    batches = [{*map(find, dot.batch)} if dot.contracted else set() for dot in weighted]
+    # A matrix for each: a number for each channel, as of a recurrence, is no kernel.
+    chosen = {n for batch, x in zip(batches, free, strict=True) if x - batch for n in batch}
     routed = {n for columns in free if len(columns) == 1 for n in columns}
     counts = {max(classes.sizes[n]) for n in routed}
     beside = {n for columns in free if len(columns) > 1 for n in columns}
@@ -253,15 +255,14 @@ def _experts(classes: Classes, weighted: Sequence[Dot]) -> set[Node]:
     stacks = {n for dims in classes.parameter_dims if len(dims) > 2 for n in dims}
     indexed = {n for n in stacks if single[n] >= max(classes.sizes[n]) in counts}
     # A head's features are beside heads in such an array, too, but are summed by products of two activations.
-    mixed = {find(n) for dot in graph.dots if not _weights_of(dot) for n in dot.contracted}
+    mixed = {find(n) for dot in graph.dots if not weights_of(dot) for n in dot.contracted}
     alike = stacks & beside & together - mixed
     rows = [
         {n for n in dims if n in alike and max(classes.sizes[n]) in counts}
         for dims in classes.parameter_dims
     ]
-    by_number = {
-        n for row in rows if len(row) == 1 for n in row
-    }  # else what is inside of experts is as many
+    # Of several, what is inside of experts is as many.
+    by_number = {n for row in rows if len(row) == 1 for n in row}
     return chosen | routed & beside & together | indexed | by_number
 
 
@@ -278,7 +279,7 @@ def routers(classes: Classes, experts: Set[Node]) -> set[int]:
     return {
         index
         for dot in classes.graph.dots
-        for index in _weights_of(dot)
+        for index in weights_of(dot)
         if (columns := _free_columns(classes, dot)) and columns <= experts
     }
 
@@ -289,7 +290,7 @@ def kernel_classes(classes: Classes) -> set[Node]:
     Those of parts of what a product makes are among them: the channels of Mamba2's convolution.
     """
     find, dots = classes.graph.find, classes.graph.dots
-    indices = {index for dot in dots for index in _weights_of(dot)}
+    indices = {index for dot in dots for index in weights_of(dot)}
     computed = {find(n) for dot in dots for n in dot.out.dims if find(n) not in classes.inputs}
     for new, old in classes.graph.origins:  # in the order of the program
         if find(old) in computed:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from redco_plan.classes import Classes, parameters_per_class, routers
+from redco_plan.classes import Classes, parameters_per_class, routers, weights_of
 from redco_plan.graph import Node
 
 # The mesh axes. `model` splits layers, `context` positions, the others the rows of the batch; `fsdp` and
@@ -118,7 +118,7 @@ class Placement:
             entries[loops.index(True)] = (STAGE,)
             over = tuple(axis for axis in over if axis != STAGE)
         parts = math.prod(self.mesh[axis] for axis in over)
-        if (i := self._experts_dim(index)) is not None:
+        if (i := self._experts_dim(index)) is not None and not self._is_stuck(dims[i], entries[i]):
             if shape[i] % math.prod(self.mesh[axis] for axis in (*entries[i], *over)) == 0:
                 entries[i] = (*entries[i], *over)
                 return partition_spec(entries)
@@ -137,15 +137,31 @@ class Placement:
         many devices it will have may be open, and a padded vocabulary's part can be odd. ZeRO's
         first stage (Rajbhandari et al. 2020, section 5.1).
         """
+        dims = self.classes.parameter_dims[index]
         entries = [axes_of_entry(entry) for entry in self.partition(index)]
         shard = shard_shape(self.stored(index), partition_spec(entries), self.mesh)
-        dims = self.classes.parameter_dims[index]
         free = [i for i, node in enumerate(dims) if node in self._fsdp_order]
+        free = [i for i in free if not self._is_stuck(dims[i], entries[i])]
         fits = [i for i in free if shard[i] and shard[i] % max(self.mesh[DATA], 2) == 0]
         if fits:
             best = max(fits, key=lambda i: (shard[i] & -shard[i], shard[i]))
             entries[best] = (*entries[best], DATA)
         return partition_spec(entries)
+
+    def _is_stuck(self, node: Node, axes: Axes) -> bool:
+        """Return whether a dim that `axes` split, those of rows apart, can be split over no axis of rows besides.
+
+        Of a batch dim of a product with a parameter XLA (jax 0.10) then makes a wrong gradient, if other axes split rows
+        too: each device has that of another one's part.
+        """
+        return node in self._batched and not {*axes} <= {STAGE, DATA, FSDP}
+
+    @cached_property
+    def _batched(self) -> set[Node]:
+        """Classes that are batch dims of products with a parameter, and not of such by groups of rows."""
+        graph = self.classes.graph
+        products = (dot for dot in graph.dots if weights_of(dot))
+        return {graph.find(n) for dot in products for n in {*dot.batch} & {*dot.out.dims}}
 
     def _experts_dim(self, index: int) -> int | None:
         """Return the dim of a parameter that counts the experts whose kernels it has, where fsdp splits any."""

@@ -54,3 +54,34 @@ def test_an_axis_data_of_one_is_planned_as_one_of_two():
 def test_a_dim_that_data_does_not_divide_stays_as_the_parameter(data):
     moments, parameters = moments_of({"data": data, "model": 2}, up=(10, 14), zero=1)
     assert moments == parameters
+
+
+def channels(p, x):
+    """Numbers for each channel of a width, as of Mamba's states."""
+    return jnp.einsum("bd,dn->bdn", x @ p["w"], p["a"]).sum(-1) @ p["o"]
+
+
+def diagonal(p, x):
+    """A matrix for each head, as of Griffin's gates."""
+    h = jnp.einsum("bhd,hdk->bhk", (x @ p["w"]).reshape(-1, 4, 4), p["a"])
+    return h.reshape(-1, 16) @ p["o"]
+
+
+@pytest.mark.parametrize("mesh", [{"data": 2, "fsdp": 2, "model": 2}])
+@pytest.mark.parametrize(
+    ("function", "shape", "spec", "moments"),
+    [
+        (channels, (16, 4), P("model", "fsdp"), P("model", ("fsdp", "data"))),
+        (channels, (16, 3), P("model", None), P("model", None)),
+        (diagonal, (4, 4, 4), P("model", "fsdp", None), P("model", "fsdp", "data")),
+    ],
+)
+def test_a_batch_dim_of_a_product_that_model_splits_is_split_over_no_rows(
+    mesh, function, shape, spec, moments
+):
+    """XLA would give each device the gradient of another one's part."""
+    params = shapes(w=(24, 16), a=shape, o=(16, 24))
+    x = jax.ShapeDtypeStruct((16, 24), jnp.float32)
+    plan = plan_sharding(function, params, x, mesh, zero=1)
+    place = [parameter.path for parameter in plan.parameters].index("a")
+    assert (plan.partitions[place], plan.moments[place]) == (spec, moments)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from torch.utils import _pytree as pytree
 
-from redco_new.pytorch.dims import unpack_dims
+from redco_new.pytorch.dims import letter, unpack_dims
 from redco_new.pytorch.dtypes import COMPUTE, cast
 from redco_new.pytorch.expressions import fill, sequence, show
 from redco_new.pytorch.loops import BEGIN, END, print_loop, print_scan, read_in_scans, scan_hints
@@ -74,12 +74,16 @@ class Body(Expressions):
             lambda items: items[0] if len(items) == 1 else sequence(items)
         )
         self._named: set[Node] = set()  # what needs a variable, since its shape is asked for
+        self._dims: dict[Node, set[int]] = {}  # of these, dims that have names
+        self._plain, self._lengths = self._atoms, dict[str, Atom]()
         self._functions: set[str] = set()  # of the runtime, which a variable would hide
         while True:
             try:
                 self._print()
             except NeedsName as needed:
                 self._named.add(needed.node)
+                if needed.dim is not None:
+                    self._dims.setdefault(needed.node, set()).add(needed.dim)
                 continue
             functions = {line.rpartition(" ")[2] for line in self.imports}
             if functions & self._holders.keys() <= self._functions:
@@ -96,7 +100,7 @@ class Body(Expressions):
 
     def lines(self) -> list[ast.stmt]:
         """Return the statements, the dims of inputs that they read first."""
-        reserved = {*self._holders, *self.sizes}
+        reserved = {*self._holders, *self.sizes, *self._lengths}
         shown = (self._inputs, self.names, self._batch, reserved)
         dims, statements = unpack_dims(self._statements, *shown)
         return dims + return_last(statements)
@@ -104,6 +108,7 @@ class Body(Expressions):
     def _print(self) -> None:
         self._env = dict(zip(self._inputs, map(name_node, self.names), strict=True))
         self._statements: list[ast.stmt] = []
+        self._measurable, self._lengths, self._atoms = [], {}, self._plain
         self._hints = names_of_several(self._nodes)
         self._last = last_uses(self._nodes)
         self._named |= read_in_scans(self._nodes, self._last)
@@ -137,6 +142,19 @@ class Body(Expressions):
             name = self._variable(place, node, hint)
             self._statements.append(assign(name_node(name), expression))
             self._env[node] = name_node(name)
+        if not items and not self._outside:
+            self._name_dims(node)
+            self._measurable.append(node)
+
+    def _name_dims(self, node: Node) -> None:
+        """Print `S = x.shape[1]` of each dim of an array that numbers after it are made of."""
+        for d in sorted(self._dims.get(node, ())):
+            dims, outer = node.dims or (), {x.text for x in self._outer}
+            name = letter(d, dims, self._batch, {*self._holders, *self._lengths, *outer})
+            size = fill("x.shape[i]", x=self._env[node], i=ast.Constant(d))
+            self._statements.append(assign(name_node(name), size))
+            self._lengths[name] = Atom(name, dims[d].values)
+            self._atoms = [*self._atoms, self._lengths[name]]
 
     def _name_of_base(self, node: Node) -> str:
         """Return the name of the variable of which a step makes another shape, where its author gives it none; else ""."""
@@ -272,4 +290,6 @@ class Body(Expressions):
         return name
 
     def _is_read_after(self, place: int, name: str) -> bool:
+        if name in self._lengths:
+            return True
         return name in self._holders and self._last.get(self._holders[name], 0) > place

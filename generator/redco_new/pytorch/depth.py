@@ -71,6 +71,17 @@ def _with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
     return replace(way, layers=counts, drawn_by_layers=drawn), few
 
 
+def is_of_any_length(way: Way, setting: Setting, size: Name, paths: Iterable[str]) -> bool:
+    """Return whether a class with a layer more in some lists has the same program, but for that: no number in it follows from how many there are."""
+    more = setting.of_layers(size, setting.get(size) + 1)
+    try:
+        with numbers_as_steps(), without_places():
+            one, other = (Program(way, x, paths) for x in (setting, more))
+    except Exception:  # whatever the class's own code raises
+        return False
+    return one.has_numbers_of(other)
+
+
 def _is_inner(path: str) -> bool:
     """Return whether a list is in a part of another one."""
     return any(name.isdigit() for name in path.split("."))
@@ -91,6 +102,7 @@ class Program:
         self._rows = defaultdict[Place, list[Hashable]](list)
         self._read = defaultdict[Place, dict[tuple[Any, Any], int]](dict)
         self._draws = defaultdict[Place, list[Hashable]](list)
+        self._floats = set[tuple[str, ...]]()  # of steps in no layer
         self._numbers: dict[fx.Node, tuple[Place, Any]] = {}
         exported, _ = export(module, setting.arrays(way.call))
         self._inputs = _inputs(exported)
@@ -122,6 +134,12 @@ class Program:
             for place, rows in self._rows.items()
         )
 
+    def has_numbers_of(self, other: Program) -> bool:
+        """Return whether a class of more layers has these, and no other number beside them."""
+        layers = {place: rows for place, rows in self._rows.items() if place != NONE}
+        alike = all(rows == other._rows[place] for place, rows in layers.items())
+        return alike and self._floats == other._floats
+
     def _layer(self, path: str, number: int) -> Hashable:
         """Return what a layer has in common with others of its program, but for what it is given of the one before, or as the first."""
         rows, read = self._rows[path, number], [*self._read[path, number]]
@@ -148,6 +166,9 @@ class Program:
         place, name = self._place(stack[-1] if stack else "")
         args, kwargs = self._describe(node.args, place), self._describe(node.kwargs, place)
         self._numbers[node] = place, len(self._rows[place])
+        if place == NONE:
+            floats = [x for x in tree_leaves((node.args, node.kwargs)) if isinstance(x, float)]
+            self._floats.add((str(node.target), *map(str, floats)))
         self._rows[place].append(
             (str(node.target), args, kwargs, _kind(node.meta.get("val")), name)
         )

@@ -58,7 +58,7 @@ def unpack_dims(
         dims = inputs[i].dims or ()
         row = ["_"] * len(dims)
         for d in (d for j, d in used if j == i):
-            row[d] = _letter(d, dims, batch, {*letters.values(), *reserved})
+            row[d] = letter(d, dims, batch, {*letters.values(), *reserved})
             letters[f"_dim_{i}_{d}"] = row[d]
         unpacked.append(unpack_shape(names[i], row))
     renamed = Rename(letters)
@@ -82,9 +82,10 @@ def input_dims(settings: Sequence[Setting]) -> list[dict[str, int]]:
     return [{x: sizes[i] for sizes, x in letters.items()} for i in range(len(settings))]
 
 
-def _letter(
+def letter(
     d: int, dims: Sequence[Number], batch: tuple[int, ...], reserved: Collection[str]
 ) -> str:
+    """Return a name for a dim of an array that none of `reserved` is."""
     wanted = "B" if dims[d].values == batch else LETTERS.get(len(dims), "BCDEFGHI")[d]
     wanted = wanted if wanted != "B" or dims[d].values == batch else "N"
     return next(x for x in (wanted, *OTHERS) if x not in reserved)

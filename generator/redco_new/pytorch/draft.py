@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from redco_new.pytorch.again import part_again, with_copies
 from redco_new.pytorch.buffers import trace_start
 from redco_new.pytorch.classes import Classes, print_classes
 from redco_new.pytorch.construct import construct
+from redco_new.pytorch.depth import is_of_any_length
 from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.fields import argument_of, asked_fields, class_fields, value_of
@@ -154,8 +154,10 @@ def draft_class(
             break
         return draft
     for chosen in unsaid[:1]:
-        with suppress(UnlikeProgram):
+        try:
             return _draft_of(reference, way, dtype, base, chosen, numbers=True)
+        except UnlikeProgram as error:
+            unlike = error
     if spare:
         return spare[0]
     raise unlike
@@ -235,7 +237,9 @@ def _draft_of(
 def _few_layers(
     way: Way, small: Setting, size: Name, paths: set[str], base: Made, dtype: torch.dtype
 ) -> int:
-    """Return how many layers of some lists the gate compares; 0 where they are no such periods for another number."""
+    """Return how many layers of some lists the gate compares; 0 where they have another program for another number, or are no such periods."""
+    if size not in way.layers and not is_of_any_length(way, small, size, paths):
+        return 0
     orders = [order for order in base[1].orders if order.path in paths]
     if not orders:
         return FEW

@@ -72,6 +72,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     except Exception as error:  # whatever the class's own code raises
         raise export_failure(module, error) from error
     graphs = _graphs(parts)
+    _name_inputs(graphs[""], [*functional.call_spec.in_spec.child(1).context])
     for path, graph in graphs.items():
         for node in graph.find_nodes(op="get_attr"):
             constant = functional.constants.get(f"{path}.{node.target}".removeprefix("."))
@@ -95,6 +96,13 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     hand_on_ties(module, graphs)
     _drop_inputs(graphs)
     return Traced(module, graphs, functional.call_spec.out_spec, all_rows=all_rows)
+
+
+def _name_inputs(graph: fx.Graph, names: Sequence[str]) -> None:
+    """Name the inputs of the whole as its call has them, which PyTorch writes in small letters."""
+    places = graph.find_nodes(op="placeholder")
+    for node, name in zip(places, names, strict=True) if len(places) == len(names) else ():
+        node.target = name
 
 
 def _graphs(parts: nn.Module) -> dict[str, fx.Graph]:

@@ -19,7 +19,7 @@ def initializer(
 ) -> str:
     """Return Python of an initializer; "" where the class does not say, or draws as PyTorch's layers do.
 
-    draws, shapes: of a parameter, each time that it is made; shapes as PyTorch has them
+    draws, shapes: of a parameter, each time that it is made; shapes as model.py has them
     express: a number, as it is each time, as Python; "" where nothing says it
     """
     first = draws[0]
@@ -64,10 +64,10 @@ def fan_in(shape: tuple[int, ...]) -> int:
 
 
 def _scaled(kind: str, deviations: Sequence[float], shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return a variance that goes with the sizes of a kernel, where it does."""
+    """Return a variance that goes with the sizes of a kernel, where it does: by the dims that Flax takes for inputs and outputs, its last two."""
     if len(shapes[0]) < 2 or len(set(deviations)) == 1:
         return ""
-    pairs = [(fan_in(s), s[0] * math.prod(s[2:])) for s in shapes]
+    pairs = [(math.prod(s[:-1]), math.prod(s[:-2]) * s[-1]) for s in shapes]
     modes: dict[str, list[float]] = {
         "fan_in": [float(a) for a, _ in pairs],
         "fan_out": [float(b) for _, b in pairs],

@@ -44,7 +44,7 @@ def name_of(graphs: Graphs, path: str, node: fx.Node) -> str:
     arguments: Any = node.args
     if node.op == "placeholder":
         places = [x for x in graphs[path].nodes if x.op == "placeholder"]
-        return input_names(graphs, path)[places.index(node)] if path else node.name
+        return input_names(graphs, path)[places.index(node)] if path else str(node.target)
     if node.op == "get_attr":
         return str(node.target).rpartition(".")[2]
     if node.target is operator.getitem and arguments[0].op == "call_module":

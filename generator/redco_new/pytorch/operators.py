@@ -159,6 +159,15 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "tril": ("jnp.tril(self)", "jnp.tril(self, diagonal)"),
     "triu": ("jnp.triu(self)", "jnp.triu(self, diagonal)"),
     # new arrays
+    "linspace": (
+        "jnp.linspace(start, end, steps)",
+        "jnp.linspace(start, end, steps, dtype=dtype)",
+    ),
+    "logspace": (
+        "jnp.logspace(start, end, steps)",
+        "jnp.logspace(start, end, steps, base=base)",
+        "jnp.logspace(start, end, steps, base=base, dtype=dtype)",
+    ),
     "ones_like": ("jnp.ones_like(self)", "jnp.ones_like(self, dtype)"),
     "tril_indices": "jnp.stack(jnp.tril_indices(row, offset, col))",
     "triu_indices": "jnp.stack(jnp.triu_indices(row, offset, col))",

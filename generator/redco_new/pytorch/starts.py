@@ -64,13 +64,8 @@ class Starts:
         for name, (own, order) in stored.items():
             target = f"{path}.{name}"
             if target in read:
-                arrays = [getattr(layer, name) for layer in self._parts(path)]
-                shapes = [tuple(x.shape) for x in arrays]
-                places = order or range(arrays[0].ndim)
-                shape = self.expression(
-                    target, "shape", [tuple(s[i] for i in places) for s in shapes]
-                )
-                yield own, self._drawn(target, shapes, shape)
+                shapes = _shapes(self._parts(path), name, order)
+                yield own, self._drawn(target, shapes, self.expression(target, "shape", shapes))
 
     def _start(self, path: str, leaf: Leaf, layers: list[Any]) -> tuple[str, str, list[str]]:
         """Return (maker, its import, arguments) of a layer that draws its parameters as the class does."""
@@ -85,8 +80,8 @@ class Starts:
             return *leaf.drawn, []
         starts = []
         for name, rows in draws.items():
-            own = leaf.stored[name][0]
-            shapes = [tuple(getattr(layer, name).shape) for layer in layers]
+            own, order = leaf.stored[name]
+            shapes = _shapes(layers, name, order)
             text = initializer(rows, shapes, partial(self._number, f"{path}.{name}"))
             if rows[0] and rows[0].kind == UNKNOWN:
                 self._note(f"{path}.{name}")
@@ -112,7 +107,7 @@ class Starts:
         self._classes.note(DRAWN.format(name=type(self._own.part).__name__, what=parameter))
 
     def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
-        """Return Python of a parameter, which is drawn as the class does. shapes: as PyTorch has them; shape: its own"""
+        """Return Python of a parameter, which is drawn as the class does. shapes: as model.py has them, `shape` as Python"""
         start = initializer(self._draws(name), shapes, partial(self._number, name))
         frozen = not self._part("").get_parameter(name).requires_grad
         kind = "Variable" if frozen else "Param"
@@ -124,3 +119,9 @@ class Starts:
         elif not start:
             self._note(name)
         return f"nnx.{kind}({start or NORMAL}(rngs.params(), {shape}))"
+
+
+def _shapes(layers: Sequence[Any], name: str, order: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the shapes of a parameter of some layers as Flax has it. order: of its dims there"""
+    shapes = [tuple(getattr(layer, name).shape) for layer in layers]
+    return [tuple(s[i] for i in order or range(len(s))) for s in shapes]

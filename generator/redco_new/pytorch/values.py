@@ -30,6 +30,7 @@ class Values:
         self.imports: set[str] = set()
         self._atoms, self._outer, self._reference = atoms, outer, reference
         self._env: dict[Node, ast.expr] = {}
+        self._measurable: list[Node] = []  # arrays that are computed, and whose dims may be named
 
     def value(self, x: Any) -> ast.expr:
         """Return an argument as Python."""
@@ -42,7 +43,14 @@ class Values:
         if isinstance(x, Default):
             return self.value(x.value)
         if isinstance(x, Number):
-            return parse(number_text(x, self._atoms, self._outer, self._reference.dtype))
+            try:
+                text = number_text(x, self._atoms, self._outer, self._reference.dtype)
+            except Unsaid:
+                self._measure(x)
+                raise
+            if "_dim_" in text and "//" in text:  # of an input of this length, as of no other
+                self._measure(x)
+            return parse(text)
         if isinstance(x, list):
             return sequence([self.value(item) for item in x])
         if isinstance(x, torch.dtype):
@@ -64,6 +72,7 @@ class Values:
             if texts[i] is None:
                 texts[i] = express(number, self._outer)
         if None in texts:
+            self._measure(sizes[texts.index(None)])
             rows = [getattr(size, "values", size) for size in sizes]
             what = f"a shape, {rows}, follows from no size of the class"
             raise Unsaid("--model", what, rows[texts.index(None)])
@@ -85,6 +94,13 @@ class Values:
         """Add an import."""
         self.imports.add(line)
 
+    def _measure(self, number: Number) -> None:
+        """Raise NeedsName for an array that is as long along a dim as a number says, and computed before."""
+        for node in self._measurable:
+            for d, n in enumerate(node.dims or ()):
+                if n.values == number.values:
+                    raise NeedsName(node, d)
+
     def _by_shape(self, number: Number, base: Node | None) -> str | None:
         """Return a size by the shape of the array that is reshaped, which has a name then."""
         if base is None or base.dims is None:
@@ -100,7 +116,7 @@ class Values:
 
 
 class NeedsName(Exception):
-    """Say that a step is a statement of its own, since its shape is asked for."""
+    """Say that a step is a statement of its own, since its shape is asked for. dim: that which needs a name"""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, dim: int | None = None) -> None:
+        self.node, self.dim = node, dim

@@ -138,14 +138,17 @@ def test_a_device_has_its_own_experts_beside_sums_over_data(problem):
 
 
 @pytest.mark.parametrize(
-    ("pick", "model", "once"), [(True, 2, False), (True, 1, True), (False, 2, True)]
+    ("pick", "model", "once"),
+    [("label", 2, False), ("row", 2, False), ("row", 1, True), ("label", 1, True), ("", 2, True)],
 )
 def test_a_loss_that_picks_elements_is_on_all_devices_where_two_more_axes_split(
     capsys, pick, model, once
 ):
     def loss(model, batch, key):
         logits_BC = batch["x"] @ model.params["w"]
-        if pick:
+        if pick == "row":
+            logits_BC = jnp.take(model.params["w"].astype(jnp.bfloat16), batch["y"] % 3, axis=0)
+        if pick == "label":
             losses_B = jnp.take_along_axis(logits_BC, batch["y"][:, None], axis=1)[:, 0]
         else:
             losses_B = jnp.where(jnp.arange(4)[None] == batch["y"][:, None], logits_BC, 0).sum(1)

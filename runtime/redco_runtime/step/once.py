@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Jaxpr, jaxprs_in_params
+from jax.extend.core import Jaxpr, Var, jaxprs_in_params
 from jax.sharding import PartitionSpec as P
 
 from ..base.messages import print_once
@@ -77,31 +77,32 @@ class OnceAStep:
 def _can_be_apart(
     loss: Loss, model: ModelState, batch: PyTree, key: jax.Array, axes: tuple[str, ...]
 ) -> bool:
-    """Return whether devices of `axes` can run a loss each on its own rows; where not, say so.
-
-    Of an array whose rows and whose elements are split by two more axes, XLA (jaxlib 0.10) ends the
-    process where a loss picks elements by index.
-    """
+    """Return whether devices of `axes` can run a loss each on its own rows; where XLA (jaxlib 0.10) would end the process, say so."""
     others = [axis for axis, size in free_axes().items() if size > 1 and axis not in axes]
+    parameters = [True] * len(jax.tree.leaves(model))
     if not axes or len(others) < 2:
         return True
-    if not _picks_elements(jax.make_jaxpr(loss)(model, batch, key).jaxpr):
+    if not _picks(jax.make_jaxpr(loss)(model, batch, key).jaxpr, parameters):
         return True
     print_once(
-        "gradients: sent in each micro-batch, not once a step: the loss picks elements by index (as jnp.take_along_axis and "
-        f"optax's cross-entropy of integer labels do), which XLA cannot split over {' and '.join(others)} there; a comparison it can"
+        "gradients: sent in each micro-batch, not once a step: the loss picks elements by index (as jnp.take_along_axis, "
+        f"optax's cross-entropy of integer labels and nnx.Embed do), which XLA cannot split over {' and '.join(others)} there; a comparison it can"
     )
     return False
 
 
-def _picks_elements(jaxpr: Jaxpr) -> bool:
-    """Return whether a program picks elements of each row of an array by index, outside of a shard_map."""
+def _picks(jaxpr: Jaxpr, inputs: list[bool]) -> bool:
+    """Return whether a program picks elements of each row of an array by index, or rows of one of `inputs`, outside of a shard_map."""
+    pairs = zip(jaxpr.invars, inputs[-len(jaxpr.invars) :], strict=False)
+    held = {x for x, is_held in pairs if is_held}
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "gather":
+        name, own = eqn.primitive.name, [isinstance(x, Var) and x in held for x in eqn.invars]
+        if name == "gather":
             numbers = eqn.params["dimension_numbers"]
-            if numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
+            if own[0] or numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
                 return True
-        elif eqn.primitive.name != "shard_map":
-            if any(map(_picks_elements, jaxprs_in_params(eqn.params))):
-                return True
+        held |= {*eqn.outvars} if name == "convert_element_type" and own[0] else set()
+        inner = jaxprs_in_params(eqn.params) if name != "shard_map" else ()
+        if any(_picks(x, own) for x in inner):
+            return True
     return False

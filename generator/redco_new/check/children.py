@@ -14,11 +14,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from redco_new.project.environment import QUICK, project_environment
+
 SECONDS = 600  # of a process, beyond which nobody waits: a step of the preset tiny that takes longer hangs
 CACHE_BYTES = 1 << 30  # of compiled programs: a hundred checks
 LAST_WORDS = 300  # characters of what a process printed: its end
-# Compiled in half the time, and in an order in which devices do not wait for each other where a program is read back.
-FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
+# An order in which devices do not wait for each other where a program is read back.
+ORDER = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 CHILD = Path(__file__).with_name("measure") / "child.py"
 
 Lines = list[dict[str, Any]]
@@ -113,14 +115,9 @@ class Children:
             child.wait()
 
     def _environment(self) -> Mapping[str, str]:
-        """Return that of this process, with the project before what is installed, and on the CPU."""
-        path = os.environ.get("PYTHONPATH")
-        return os.environ | {
-            "PYTHONPATH": f"{self._project}{os.pathsep}{path}" if path else str(self._project),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUNBUFFERED": "1",  # what it prints before it dies is seen
-            "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": FLAGS,
+        """Return that of a process of the project, which keeps what it compiled."""
+        return project_environment(self._project) | {
+            "XLA_FLAGS": f"{QUICK} {ORDER}",
             # What an edit leaves as it is was compiled by the last check.
             "JAX_COMPILATION_CACHE_DIR": str(cache_folder()),
             "JAX_COMPILATION_CACHE_MAX_SIZE": str(CACHE_BYTES),

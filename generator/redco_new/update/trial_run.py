@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from redco_new.errors import Refusal
+from redco_new.project.environment import project_environment
 from redco_new.project.sandbox import sandbox_errors, temporary_folder
 
 STEP = Path(__file__).with_name("trial_step.py")
@@ -80,7 +81,7 @@ def _step_process(project: Path, job: str, output: Path) -> Iterator[subprocess.
         child = subprocess.Popen(
             [sys.executable, "-P", str(STEP), job],
             cwd=project,
-            env=_environment(project),
+            env=project_environment(project),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -92,18 +93,6 @@ def _step_process(project: Path, job: str, output: Path) -> Iterator[subprocess.
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-
-
-def _environment(project: Path) -> dict[str, str]:
-    """Return that of this process, with the project before what is installed, and on the CPU."""
-    path = os.environ.get("PYTHONPATH")
-    return os.environ | {
-        "PYTHONPATH": f"{project}{os.pathsep}{path}" if path else str(project),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",  # what it prints before it dies is seen
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles in half the time
-    }
 
 
 def _remedy(project: Path, missing: str) -> str:

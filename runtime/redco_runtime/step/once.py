@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import jax
 import jax.numpy as jnp
@@ -77,12 +78,12 @@ class OnceAStep:
 def _can_be_apart(
     loss: Loss, model: ModelState, batch: PyTree, key: jax.Array, axes: tuple[str, ...]
 ) -> bool:
-    """Return whether devices of `axes` can run a loss each on its own rows; where XLA (jaxlib 0.10) would end the process, say so."""
+    """Return whether devices of `axes` can run a loss each on its own rows; XLA (jaxlib 0.10) cannot pick of what two more split."""
     others = [axis for axis, size in free_axes().items() if size > 1 and axis not in axes]
-    parameters = [True] * len(jax.tree.leaves(model))
     if not axes or len(others) < 2:
         return True
-    if not _picks(jax.make_jaxpr(loss)(model, batch, key).jaxpr, parameters):
+    program = jax.make_jaxpr(loss)(model, batch, key).jaxpr
+    if not _picks(program, {*program.invars[: len(jax.tree.leaves(model))]}):
         return True
     print_once(
         "gradients: sent in each micro-batch, not once a step: the loss picks elements by index (as jnp.take_along_axis, "
@@ -91,18 +92,17 @@ def _can_be_apart(
     return False
 
 
-def _picks(jaxpr: Jaxpr, inputs: list[bool]) -> bool:
-    """Return whether a program picks elements of each row of an array by index, or rows of one of `inputs`, outside of a shard_map."""
-    pairs = zip(jaxpr.invars, inputs[-len(jaxpr.invars) :], strict=False)
-    held = {x for x, is_held in pairs if is_held}
+def _picks(jaxpr: Jaxpr, tables: set[Var]) -> bool:
+    """Return whether a program picks elements of each row by index, or rows of `tables`, outside of a shard_map."""
     for eqn in jaxpr.eqns:
-        name, own = eqn.primitive.name, [isinstance(x, Var) and x in held for x in eqn.invars]
-        if name == "gather":
-            numbers = eqn.params["dimension_numbers"]
-            if own[0] or numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
-                return True
-        held |= {*eqn.outvars} if name == "convert_element_type" and own[0] else set()
-        inner = jaxprs_in_params(eqn.params) if name != "shard_map" else ()
-        if any(_picks(x, own) for x in inner):
+        name, numbers = eqn.primitive.name, eqn.params.get("dimension_numbers")
+        own = [isinstance(x, Var) and x in tables for x in eqn.invars]
+        if name == "gather" and (
+            own[0] or numbers.operand_batching_dims or len(numbers.start_index_map) > 1
+        ):
             return True
+        tables |= {*eqn.outvars} if name == "convert_element_type" and own[0] else set()
+        for x in jaxprs_in_params(eqn.params) if name != "shard_map" else ():
+            if _picks(x, {*compress(x.invars, own[-len(x.invars) :])}):
+                return True
     return False

@@ -127,3 +127,14 @@ class Capped(nn.Module):
 
     def forward(self, x):
         return self.down(F.relu(self.up(x)))
+
+
+class Cut(nn.Module):
+    """Reads a part of what it computes, where that is wide."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.inner, self.up = min(width, 70), nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.up(x)[..., : self.inner].mean(-1)

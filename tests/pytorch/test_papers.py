@@ -69,3 +69,10 @@ def test_a_constructor_that_wants_an_object_or_a_file_says_how_to_give_it():
 def test_a_number_that_other_sizes_do_not_bear_out_is_a_field():
     made = printed("Capped", {"width": 64}, x=Input((64,)))
     assert "self.up = Linear(config.width, config.up_out_features, " in made.source
+
+
+def test_a_class_that_computes_something_else_with_other_sizes_says_so():
+    made = printed("Cut", {"width": 64}, x=Input((64,)))
+    assert made.notes == (
+        "Cut computes something else with other sizes: model.py is right for its own; print it anew for others",
+    )

@@ -76,6 +76,8 @@ def calls_in(graph: fx.Graph) -> list[Call]:
 
 @attention.register_fake
 def _shape(q, k, v, mask, attend, scale, causal, window, cap, dropout):
+    if q.shape[2] % k.shape[2]:  # sizes that the class cannot have, which are not looked for either
+        raise ValueError(f"{q.shape[2]} heads of queries cannot share {k.shape[2]} of keys")
     return q.new_empty(*q.shape[:3], v.shape[3])
 
 

@@ -1,10 +1,9 @@
-"""A class of PyTorch, printed: one program out of those of all probes. It has not passed the gate yet."""
+"""A class of PyTorch as it is printed, before it has passed the gate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,41 +11,17 @@ import jax.numpy as jnp
 import torch
 from flax import nnx
 
-from redco_new.errors import RedcoError
 from redco_new.own.find import Reference
-from redco_new.pytorch.again import part_again, with_copies
-from redco_new.pytorch.buffers import trace_start
-from redco_new.pytorch.classes import Classes, print_classes
-from redco_new.pytorch.construct import construct
-from redco_new.pytorch.depth import is_of_any_length
-from redco_new.pytorch.dims import input_dims
-from redco_new.pytorch.dtypes import FIELD
-from redco_new.pytorch.fields import argument_of, asked_fields, class_fields, value_of
+from redco_new.pytorch.classes import Classes
+from redco_new.pytorch.fields import value_of
 from redco_new.pytorch.gate_programs import jit_quickly
-from redco_new.pytorch.graph import Traced, trace
-from redco_new.pytorch.layers import Count
-from redco_new.pytorch.notes import FIXED
-from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
-from redco_new.pytorch.nested import rows_as_layers
-from redco_new.pytorch.periods import FEW, Order, in_periods, new_path, order_of
+from redco_new.pytorch.periods import Order
 from redco_new.pytorch.printed import Field
-from redco_new.pytorch.printed_class import Made, Printed, Probe
-from redco_new.pytorch.probe import Sizes
-from redco_new.pytorch.search import LEAST
+from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.setting import Name, Setting
-from redco_new.pytorch.refusal import OTHERWISE, Unsaid, UnlikeProgram, refuse
-from redco_new.pytorch.subject import Way
 from redco_new.pytorch.text import lay_out, model_text
-from redco_new.pytorch.text_facts import with_cache, with_length
-from redco_new.pytorch.texts import TextMethods, follow_attention
-from redco_new.pytorch.transformers_classes import MASK, is_transformers
-from redco_new.pytorch.windows import say_windows
+from redco_new.pytorch.transformers_classes import is_transformers
 from redco_new.render.execute import load_text
-
-KEEP = "self.config = config"
-# Of layers in a loop, what is saved for the backward pass: as a family has it.
-REMAT = Field("remat", "", "str", "fit", "everything_saveable")
-FindSizes = Callable[..., Sizes]
 
 
 @dataclass
@@ -56,6 +31,7 @@ class Draft:
     fields: of its config, `small` the setting that the gate makes it with
     of_recipes: names of those that recipes read
     orders: how lists were taken apart, of as many layers as the gate makes
+    lengths: sizes of the class that are how many parts a list has
     """
 
     classes: Classes
@@ -65,6 +41,7 @@ class Draft:
     reference: Reference
     of_recipes: tuple[str, ...] = ()
     orders: tuple[Order, ...] = ()
+    lengths: tuple[Name, ...] = ()
 
     @property
     def config_class(self) -> str:
@@ -102,190 +79,20 @@ class Draft:
         model: nnx.Module = nnx.merge(*create())
         return model
 
-    def is_as_large(self, make: Callable[..., Any], settings: Sequence[Setting]) -> bool:
-        """Return whether the printed model has as many numbers as the class with other sizes, where it has with the user's. make: the module of arguments"""
-        text, pairs = self.text(), list[tuple[int, int]]()
-        for setting in settings:
-            whole = construct(partial(make, setting.arguments)).module
-            theirs = sum(x.numel() for x in whole.parameters() if x.requires_grad)
-            own = [f for f in self.fields if f.argument.partition(".")[0] in setting.arguments]
-            values = {f.name: value_of(f, setting) for f in own}
-            try:
-                model = nnx.eval_shape(self.maker(text, **values))
-            except (ArithmeticError, TypeError, ValueError):  # of a size by another that is 0 there
-                return False
-            ours = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
-            pairs.append((theirs, ours))
-        return pairs[0][0] != pairs[0][1] or all(theirs == ours for theirs, ours in pairs)
-
-
-def draft_class(
-    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
-) -> Draft:
-    """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
-    searches: list[tuple[Any, ...]] = [
-        (LEAST, False, False),
-        (4 * LEAST, False, False),
-        (LEAST, True, False),
-    ]
-    if any(len(x.shape) > 1 for x in way.call.inputs.values()):  # images as large as tables are
-        searches.insert(1, (LEAST, False, False, True))
-    own = not is_transformers(reference.value)
-    tried, unsaid, spare = list[Sequence[Setting]](), list[Sizes](), list[Draft]()
-    for search in searches + [(LEAST, False, True)] * own:
-        chosen = sizes(*search)
-        if chosen.settings in tried:
-            continue
-        tried.append(chosen.settings)
-        try:
-            draft = _draft_of(reference, way, dtype, base, chosen)
-            if not draft.is_as_large(way.make, [chosen.settings[0], chosen.unseen()]):
-                # A number that these sizes say by chance: the one that it is not of is among them.
-                chosen = replace(chosen, settings=[*chosen.settings, chosen.unseen()])
-                draft = _draft_of(reference, way, dtype, base, chosen)
-        except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
-            unlike = error
-            unsaid += [chosen] * isinstance(error, Unsaid)
-            continue
-        if search[2]:
-            draft.classes.note(FIXED.format(name=reference.name))
-        if unsaid and not draft.is_as_large(way.make, unsaid[0].settings):
-            spare.append(draft)  # what says its numbers here does so for these sizes alone
-            break
-        return draft
-    for chosen in unsaid[:1]:
-        try:
-            return _draft_of(reference, way, dtype, base, chosen, numbers=True)
-        except UnlikeProgram as error:
-            unlike = error
-    if spare:
-        return spare[0]
-    raise unlike
-
-
-def _draft_of(
-    reference: Reference,
-    way: Way,
-    dtype: torch.dtype,
-    base: Made,
-    sizes: Sizes,
-    numbers: bool = False,
-) -> Draft:
-    """Return a class as sizes make it. numbers: whether one that follows from no size is a field of its own"""
-    call, small, lengths = way.call, sizes.small, sizes.lengths
-    fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
-    settings, trace_one = list(sizes.settings), partial(trace_way, way, dtype=dtype)
-    ways = [base, *map(trace_one, settings[1:])]
-    if numbers:
-        setting, other = trace_other_inputs(settings, trace_one, base)
-        settings, ways = [*settings, setting], [*ways, other]
-    if len({traced.orders for _, traced in ways}) > 1:
-        raise UnlikeProgram(
-            reference.name, "its layers come back in another order for other sizes", OTHERWISE
-        )
-    rows = zip(settings, ways, input_dims(settings), strict=True)
-    probes = [_probe(way, setting, one, fields, dims) for setting, one, dims in rows]
-    if way.texts and not follow_attention(probes[0].traced.graphs):
-        raise refuse(reference.name, "it computes with its mask of attention")
-    few = {
-        size: _few_layers(way, small, size, paths, base, dtype) for size, paths in lengths.items()
-    }
-    counts = {
-        path: _count(probes[0].traced, path, f"config.{size[-1]}")
-        for size, paths in lengths.items()
-        for path in paths
-        if few[size]
-    }
-    inputs = [key for key in call.inputs if key != MASK]
-    program = (inputs, counts, way.texts, way.kind)
-    if numbers:
-        classes, whole, more = print_numbers(probes, program, settings, small, fields)
-        fields += more
-    else:
-        classes, whole = print_classes(probes, *program)
-    shorter = set[str]()  # lists of which the gate has fewer layers
-    for size, paths in lengths.items():
-        if not few[size] or not paths <= classes.stacked:
-            continue  # it has no field: its parts are written out
-        small, shorter = small.of_layers(size, few[size]), shorter | paths
-        value = way.layers.get(size, sizes.settings[0].get(size))
-        fields.append(Field(str(size[-1]), argument_of(size), "int", value, few[size]))
-    if any(
-        FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
-        for one in classes.printed.values()
-    ):
-        usual = "bfloat16" if is_transformers(reference.value) else "float32"
-        fields.append(Field(FIELD, "", "str", usual, "float32"))
-    if classes.remat:
-        fields.append(REMAT)
-    whole.is_whole = True
-    whole.docstring = f"{whole.name}, as its arguments are in {whole.name}Config."
-    if isinstance(whole.methods, TextMethods):
-        whole.methods = with_cache(whole.methods, classes, fields)
-    elif whole.methods:
-        whole.methods = with_length(whole.methods, classes, fields)
-    if whole.methods:
-        reads = whole.methods.longest or getattr(whole.methods, "cache", "")
-        if reads and KEEP not in whole.init:
-            whole.init.insert(0, KEEP)
-    of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
-    fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
-    orders = (x.few if x.path in shorter else x for x in base[1].orders)
-    return Draft(classes, whole, fields, small, reference, of_recipes, tuple(orders))
-
-
-def _few_layers(
-    way: Way, small: Setting, size: Name, paths: set[str], base: Made, dtype: torch.dtype
-) -> int:
-    """Return how many layers of some lists the gate compares; 0 where they have another program for another number, or are no such periods."""
-    if size not in way.layers and not is_of_any_length(way, small, size, paths):
-        return 0
-    orders = [order for order in base[1].orders if order.path in paths]
-    if not orders:
-        return FEW
-    order = orders[0]
-    if len(orders) < len(paths) or len(orders) > 1 or order.after:
-        return 0
-    if small.get(size) == order.least:
-        return order.least
-    try:
-        _, traced = trace_way(way, small.of_layers(size, order.least), dtype)
-    except RedcoError:
-        return 0
-    return order.least if order.few in traced.orders else 0
-
-
-def _count(traced: Traced, path: str, layers: str) -> Count:
-    """Return how many parts a list has. layers: Python of how many layers of the class are in it"""
-    order = order_of(traced.orders, path)
-    return Count(layers, order.before, order.length) if order else Count(layers)
+    def at(self, setting: Setting) -> Draft:
+        """Return the draft as it is with other sizes, of as many layers as it has."""
+        for size in self.lengths:
+            setting = setting.of_layers(size, self.small.get(size))
+        there = [f.argument.partition(".")[0] in setting.arguments for f in self.fields]
+        fields = [
+            replace(f, small=value_of(f, setting)) if is_there else f
+            for f, is_there in zip(self.fields, there, strict=True)
+        ]
+        return replace(self, fields=fields, small=setting)
 
 
 def _is_read(field: str, text: str) -> bool:
     return any(f"{name}.{field}" in text for name in ("config", "c"))
-
-
-def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
-    """Return a class as a setting makes it, and its program. Raises RedcoError where it has none."""
-    instance = construct(lambda: way.make(setting.arguments), dtype=dtype)
-    if way.drawn_by_layers:
-        for size, count in way.layers.items():
-            setting = setting.of_layers(size, count)
-        drawn = construct(lambda: way.make(setting.arguments)).draws
-        instance = replace(instance, draws={name: drawn[name] for name in instance.draws})
-    traced = trace(instance.module, setting.arrays(way.call, dtype))
-    return say_windows(*in_periods(*rows_as_layers(*part_again(instance, traced))))
-
-
-def _probe(
-    way: Way, setting: Setting, one: Made, fields: list[Field], dims: Mapping[str, int]
-) -> Probe:
-    instance, traced = one
-    sizes = {f"config.{f.name}": value_of(f, setting) for f in fields}
-    start = trace_start(lambda: way.make(setting.arguments), instance)
-    every = with_copies(traced.copies, start)
-    buffers = {new_path(traced.orders, name): x for name, x in every.items()}
-    return Probe(instance, traced, sizes, setting.batch, buffers, dims)
 
 
 def _head(reference: Reference) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -21,10 +20,11 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.drop_path import without_drops
 from redco_new.pytorch.experts import by_checkpoint_names
+from redco_new.pytorch.gate_pair import Pair, printed_arrays
 from redco_new.pytorch.gate_draws import STILL, WithoutDraws
 from redco_new.pytorch.gate_examples import randomize
 from redco_new.pytorch.gate_programs import jit_quickly
-from redco_new.pytorch.printed import Gate, Stored
+from redco_new.pytorch.printed import Gate
 from redco_new.pytorch.setting import TORCH
 from redco_new.pytorch.refusal import Differs
 from redco_new.pytorch.weights import stack
@@ -36,27 +36,6 @@ MOST = 1e-4
 # BatchNorm2d of 14 x 14 places was 1.2e-6 of the largest.
 NOISE = 5e-2
 OUT_OF_BOUNDS = re.compile(r"out of (bounds|range)")  # as PyTorch says of an index
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A class in PyTorch and as printed, with the same sizes."""
-
-    torch: nn.Module
-    printed: nnx.Module
-    parameters: Mapping[str, Stored]
-    buffers: Mapping[str, Stored]
-
-    def bring_weights(self) -> None:
-        """Give the printed model the weights of the class in PyTorch."""
-        stored = {**self.parameters, **self.buffers}
-        weights = by_checkpoint_names(self.torch, self.torch.state_dict())
-        state = nnx.state(self.printed)
-        for path, leaf in nnx.to_flat_state(state):
-            key = "/".join(map(str, path))
-            if key in stored:
-                leaf[...] = jnp.asarray(stack(weights, stored[key], leaf.shape))
-        nnx.update(self.printed, state)
 
 
 def compare(
@@ -112,18 +91,6 @@ def _measure(
         wanted = stack(of_theirs, stored, grad.shape)
         worst = max(worst, (error_of(grad, wanted, NOISE * scale), stored.name))
     return of_outputs, *worst
-
-
-def printed_arrays(
-    arrays: Mapping[str, np.ndarray], names: Mapping[str, str]
-) -> dict[str, np.ndarray]:
-    """Return arrays by the names that the printed model has for them; images have their channels last there.
-
-    One that the class does not take, as a mask, is of ones.
-    """
-    first = next(iter(arrays.values()))
-    own = {k: arrays[x] if x in arrays else np.ones(first.shape, bool) for k, x in names.items()}
-    return {k: np.moveaxis(x, 1, -1) if k.endswith("_BHWC") else x for k, x in own.items()}
 
 
 def call_torch(

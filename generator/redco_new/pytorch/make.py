@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from flax import nnx
 from torch import nn
 
 from redco_plan import error_message
@@ -21,12 +20,14 @@ from redco_new.own.maker import MISSING, call_user_code
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.depth import with_few_layers
-from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
+from redco_new.pytorch.draft import Draft
+from redco_new.pytorch.draw_up import FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
-from redco_new.pytorch.gate import Pair, compare, printed_arrays
+from redco_new.pytorch.gate import compare
+from redco_new.pytorch.gate_pair import Pair, input_names, make_pair, printed_arrays, with_weights
 from redco_new.pytorch.gate_programs import compiled_once
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples, of_one_kind
@@ -35,7 +36,7 @@ from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
 from redco_new.pytorch.printed import PrintedClass
-from redco_new.pytorch.printed_class import Made, Printed
+from redco_new.pytorch.printed_class import Made
 from redco_new.pytorch.probe import find_sizes
 from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Setting
@@ -49,10 +50,10 @@ from redco_new.pytorch.refusal import (
 )
 from redco_new.pytorch.stored_names import by_keys, checkpoint_keys, unread_names
 from redco_new.pytorch.subject import Subject, Way, read_subject
-from redco_new.pytorch.texts import IDS, NAMES, TextMethods
+from redco_new.pytorch.texts import IDS, TextMethods
 from redco_new.pytorch.ties import tied_names
 from redco_new.pytorch.transformers_classes import hub_facts, is_transformers, switched_off
-from redco_new.pytorch.weights import find_stored
+from redco_new.pytorch.unseen import computes_alike
 from redco_new.render.execute import use_runtime
 
 PATIENCE = 60  # CPU seconds after which no further way to print a class is tried
@@ -126,8 +127,9 @@ def _print(
 ) -> PrintedClass:
     """Return a class as one way prints it, traced in a dtype, of the user's sizes. Raises RedcoError."""
     check_alike(reference.name, subject, way, sizes(LEAST, False, False).small)
-    draft = draft_class(reference, way, dtype, base, sizes)
     with compiled_once():
+        is_right = partial(computes_alike, subject, way)
+        draft = draft_class(reference, way, dtype, base, sizes, is_right)
         return _pass_gate(reference, subject, way, draft)
 
 
@@ -150,13 +152,6 @@ def _check_parameters(name: str, module: nn.Module) -> None:
             raise refuse(name, f"a hook computes the weight of {path}, as weight_norm does", todo)
 
 
-def _with_weights(subject: Subject, draft: Draft, number: int) -> nn.Module:
-    """Return the class at the gate's sizes, with weights that are the same for each number."""
-    with torch.random.fork_rng():
-        torch.manual_seed(number)
-        return construct(lambda: subject.make_plain(draft.small.arguments), "cpu").module
-
-
 def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -> PrintedClass:
     """Return a class that is printed and compared. Raises RedcoError where it differs from PyTorch's."""
     classes, whole, text = draft.classes, draft.whole, draft.text()
@@ -166,18 +161,14 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         raise refuse(
             reference.name, f"as printed it cannot be made: {error_message(error)}"
         ) from error
-    plain = _with_weights(subject, draft, 0)
-    parameters, buffers = find_stored(
-        plain, _shapes(model), classes.stacked, draft.orders, classes.probes[0].traced.copies
-    )
-    pair = Pair(plain, model, parameters, buffers)
-    names = _input_names(whole, way)
+    plain = with_weights(subject, draft.small)
+    pair, names = make_pair(draft, plain, model), input_names(whole, way)
     arrays = examples(plain, draft.small, names.values())
     call = way.plain_call
     gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):
         like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module
-        modules = (_with_weights(subject, draft, number) for number in range(DRAWS))
+        modules = (with_weights(subject, draft.small, number) for number in range(DRAWS))
         pairs = (
             replace(pair, torch=x, printed=draft.model(text, dtype="bfloat16")) for x in modules
         )
@@ -206,9 +197,9 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         config_class=draft.config_class,
         fields=tuple(draft.fields),
         inputs={key: x for key, x in way.call.inputs.items() if key in names.values()},
-        modes=bool(buffers or classes.drops),
-        parameters=by_keys(keys, parameters),
-        buffers=by_keys(keys, buffers),
+        modes=bool(pair.buffers or classes.drops),
+        parameters=by_keys(keys, pair.parameters),
+        buffers=by_keys(keys, pair.buffers),
         tied={keys.get(k, k): keys.get(x, x) for k, x in tied_names(plain).items()},
         unread=unread_names(plain, keys) if of_hub else (),
         hub=hub_facts(reference.value, subject.arguments) if whole.methods else None,
@@ -232,16 +223,3 @@ def _with_methods(draft: Draft, methods: TextMethods, pair: Pair, ids: np.ndarra
             draft.classes.note(note.format(name=name))
         return text
     raise refuse(name, "its tokens see later ones: it writes no texts")
-
-
-def _input_names(whole: Printed, way: Way) -> dict[str, str]:
-    """Return inputs of the printed class -> of the class in PyTorch."""
-    if way.kind:
-        return {printed: theirs for theirs, printed in way.kind.inputs.items()}
-    return {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
-
-
-def _shapes(model: nnx.Module) -> dict[str, tuple[int, ...]]:
-    """Return the arrays that a model holds: path -> shape; not the keys of random numbers."""
-    state = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
-    return {"/".join(map(str, path)): tuple(leaf.shape) for path, leaf in state}

@@ -12,6 +12,7 @@ DRAWN = (
 )
 FROZEN = "{name} is not trained, and is random until weights are read"
 FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
+ITS_OWN = "{name} computes something else with other sizes: model.py is right for its own; print it anew for others"
 NUMBERS = "{name} makes {fields} of its other arguments: they are fields of config.py, to be changed with these"
 NOISE = "{name} draws numbers: in training by the key of each example, and its mean in evaluation: 0, or of `rand` 0.5"
 OFF = "{name} is printed with {keys} off: what that leaves out is drawn on the host, which has no program"

@@ -34,7 +34,7 @@ def give_alike(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
         numbers: dict[Hashable, int] = {}
         keys = {path: _keys(graphs[path], numbers) for path in paths}
         for path in paths:
-            if more := [x for x in paths if {*keys[path]} < {*keys[x]}]:
+            if keys[path] and (more := [x for x in paths if {*keys[path]} < {*keys[x]}]):
                 most = max(more, key=lambda x: len(keys[x]))
                 places = [keys[most].index(key) for key in keys[path]]
                 _give_more(graphs, path, graphs[most], places)

@@ -95,12 +95,11 @@ def _can_be_apart(
 def _picks(jaxpr: Jaxpr, tables: set[Var]) -> bool:
     """Return whether a program picks elements of each row by index, or rows of `tables`, outside of a shard_map."""
     for eqn in jaxpr.eqns:
-        name, numbers = eqn.primitive.name, eqn.params.get("dimension_numbers")
-        own = [isinstance(x, Var) and x in tables for x in eqn.invars]
-        if name == "gather" and (
-            own[0] or numbers.operand_batching_dims or len(numbers.start_index_map) > 1
-        ):
-            return True
+        name, own = eqn.primitive.name, [isinstance(x, Var) and x in tables for x in eqn.invars]
+        if name == "gather":
+            numbers = eqn.params["dimension_numbers"]
+            if own[0] or numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
+                return True
         tables |= {*eqn.outvars} if name == "convert_element_type" and own[0] else set()
         for x in jaxprs_in_params(eqn.params) if name != "shard_map" else ():
             if _picks(x, {*compress(x.invars, own[-len(x.invars) :])}):

@@ -348,8 +348,8 @@ def test_layers_that_are_copies_are_made_of_what_the_first_was_made_of():
 
 
 def test_a_loop_over_the_places_of_an_input_has_its_length():
-    made = printed("Steps", x=Input((5, 8)))
-    assert made.source.count("self.cell(") == 5 and "other sizes" in made.notes[0]
+    made = printed("Steps", x=Input((3, 8)))
+    assert made.source.count("self.cell(") == 3 and "other sizes" in made.notes[0]
 
 
 def test_numbers_that_are_drawn_are_of_each_example_in_training_and_none_in_evaluation():

@@ -16,6 +16,7 @@ RUNTIME = Path(__file__).parents[2] / "runtime"
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
+sys.modules["jax"] = type(sys)("jax")  # takes most of a second, and nothing of it is asked for here
 from redco_runtime.cluster import lifeline
 from redco_runtime.base import messages
 from redco_runtime.base import progress

@@ -45,7 +45,7 @@ def _restore(former: Attributes) -> None:
 
 
 def _clear_caches(module: nn.Module) -> None:
-    """Clear the `functools.cache` of methods of a class, and of functions beside it."""
+    """Drop what is in each `functools.cache` of methods of a class, and of functions beside it."""
     classes = {cls for part in module.modules() for cls in type(part).__mro__}
     files = {sys.modules.get(cls.__module__) for cls in classes if not _is_of_torch(cls)}
     for holder in (*classes, *files):

@@ -14,7 +14,7 @@ from redco_new.pytorch.expressions import sequence
 
 def shapes_of(graph: fx.Graph, spec: Any, batch: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Return what a program gives: keys of each array in what is nested -> (its shape, with None for the batch, and its dtype)."""
-    (values,) = graph.output_node().args
+    values: Any = graph.output_node().args[0]
     tree = pytree.tree_unflatten([getattr(x, "meta", {}).get("val") for x in values], spec)
     shapes = {}
     for path, x in pytree.tree_flatten_with_path(tree)[0]:

@@ -24,6 +24,19 @@ width = 16
 [inputs]
 x = {shape = ["B", 24]}
 """
+TAGS = """\
+from torch import nn
+
+
+class Tags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.out = nn.Linear(16, 9)
+
+    def forward(self, ids):
+        return {"out": self.out(self.embed(ids))}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +176,33 @@ def test_what_a_class_cannot_have_is_named(place, tmp_path, flags, where):
     with pytest.raises(RedcoError) as error:
         create_project(request(place, "other", **flags), tmp_path)
     assert said(error).startswith(where) and not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("classify", "of 8 rows, Tags makes out (8, 12, 9), and no logits of shape (B, classes); "),
+        ("seq2seq", "Tags has 1 inputs of ids, of shape (B, S) and int32; it needs 2; "),
+    ],
+)
+def test_outputs_that_a_recipe_does_not_train_are_told_before_they_are_printed(
+    tmp_path, monkeypatch, recipe, message
+):
+    monkeypatch.setattr("redco_new.pytorch.make._print", lambda *_: pytest.fail("printed"))
+    (tmp_path / "tags.py").write_text(TAGS)
+    (tmp_path / "tags.toml").write_text(
+        '[inputs]\nids = {shape = ["B", 12], dtype = "int32", below = 50}\n'
+    )
+    asked = Request.from_flags(
+        "tags",
+        str(tmp_path / "tags.py:Tags"),
+        recipe=recipe,
+        folder=tmp_path / "tags",
+        config=str(tmp_path / "tags.toml"),
+    )
+    with pytest.raises(RedcoError) as error:
+        create_project(asked, tmp_path)
+    assert said(error).startswith(f"--recipe {recipe}: {message}")
 
 
 def test_a_class_of_flax_goes_not_via_pytorch(tmp_path):

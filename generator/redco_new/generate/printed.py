@@ -6,10 +6,13 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any, get_type_hints
 
+import jax
 from flax import nnx
+from jax.tree_util import DictKey
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design, no_adapter
@@ -24,11 +27,13 @@ from redco_new.generate.printed_texts import (
     provided,
 )
 from redco_new.models.hf_config import TEXT_ALONE, checkpoint_config, names_within
+from redco_new.own.build import ROWS
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
 from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
 from redco_new.models.recipes import RECIPES as HUB_RECIPES
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
+from redco_new.own.outputs import check_outputs
 from redco_new.own.recipes import RECIPES, find_recipe
 from redco_new.pytorch.install import check_versions
 from redco_new.pytorch.kinds import provided_as_printed
@@ -37,6 +42,7 @@ from redco_new.pytorch.table import table_source
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.request import TORCH, Request
+from redco_new.request.own_class import Input
 
 MODEL = "model.py"
 # What a printed class provides -> the recipe of own classes whose outputs it has.
@@ -55,7 +61,10 @@ def print_torch(
     by_hub = _check_recipe(request, reference, usage)
     progress(f"printing {reference.name}, and comparing it with PyTorch")
     arguments = as_json(usage.arguments) if request.of_transformers else usage.arguments
-    printed = print_class(reference, usage.where, arguments, usage.call, by_hub)
+    check = partial(_check_outputs, request.recipe, reference.name, usage.call.inputs)
+    printed = print_class(
+        reference, usage.where, arguments, usage.call, by_hub, None if by_hub else check
+    )
     recipe = request.recipe
     if by_hub and not printed.hub:  # it is called as its forward
         recipe = find_recipe(recipe or "lm").name
@@ -180,6 +189,19 @@ def _check_recipe(request: Request, reference: Reference, usage: Usage) -> bool:
         return False
     HubClass(provides).choose(request, reference.name)
     return True
+
+
+def _check_outputs(
+    recipe: str, name: str, inputs: Mapping[str, Input], shapes: Mapping[Any, Any]
+) -> None:
+    """Raise Untrained where a recipe trains none of what a class gives. shapes: as `shapes_of` has them"""
+    outputs = {
+        tuple(map(DictKey, keys)): jax.ShapeDtypeStruct(
+            [ROWS if n is None else n for n in shape], x
+        )
+        for keys, (shape, x) in shapes.items()
+    }
+    check_outputs(find_recipe(recipe), name, inputs, outputs)
 
 
 def _provided(request: Request, module: ModuleType, names: ClassNames) -> frozenset[str]:

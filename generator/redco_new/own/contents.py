@@ -10,7 +10,7 @@ import numpy as np
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input
 from redco_new.own.build import AbstractModel
-from redco_new.own.outputs import Output
+from redco_new.own.outputs import Output, no_texts
 from redco_new.own.recipes import OwnRecipe
 from redco_new.own.roles import Role, id_sequences, input_role, is_whole, text_inputs
 from redco_new.own.flows import Use
@@ -65,13 +65,12 @@ def find_contents(
 
 def _check_texts(recipe: OwnRecipe, model: AbstractModel, output: Output, texts: list[str]) -> None:
     """Raise RedcoError where a recipe of texts has too few inputs, or logits of other positions."""
-    where = f"--recipe {recipe.name}"
     if len(texts) < recipe.ids:
-        what = f"{model.name} has {len(texts)} inputs of ids, of shape (B, S) and int32"
-        raise RedcoError(where, what, f"it needs {recipe.ids}; choose another recipe")
+        raise no_texts(recipe, model.name, len(texts))
     if texts and output.shape[1] != model.inputs[texts[-1]].shape[0]:
         what = f"the logits {output.shape} are not of the positions of {texts[-1]}"
-        raise RedcoError(where, what, "choose another output, or another recipe")
+        todo = "choose another output, or another recipe"
+        raise RedcoError(f"--recipe {recipe.name}", what, todo)
 
 
 def _indexes_positions(model: AbstractModel, name: str, texts: list[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -12,12 +12,21 @@ from jax.tree_util import keystr
 from redco_new.errors import RedcoError
 from redco_new.own.build import ROWS, AbstractModel, Path
 from redco_new.own.recipes import OwnRecipe
-from redco_new.own.roles import id_sequences
+from redco_new.own.roles import id_sequences, is_whole
+from redco_new.request.own_class import Input
 from redco_new.own.wrapper import print_wrapper
 
 LOGITS = "logits"  # what classes call them, among outputs that have names
 # How many outputs a message lists: a cache has two for each layer.
 LISTED = 6
+OTHERS = (
+    "choose another recipe; regress takes any numbers, and its pipeline.py has the loss to change"
+)
+Outputs = Mapping[Path, jax.ShapeDtypeStruct]
+
+
+class Untrained(RedcoError):
+    """A class that no way to print it makes one that a recipe trains."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +47,9 @@ def find_output(recipe: OwnRecipe, model: AbstractModel, wanted: str) -> Output:
     Raises RedcoError where there is none, or more than one.
     """
     outputs, shape = model.outputs, _needed_shape(recipe, model)
-    fitting = [path for path, leaf in outputs.items() if _fits_recipe(recipe, model, leaf)]
-    makes = f"of {ROWS} rows, {model.name} makes {_listing(outputs)}"
+    lengths = _lengths(model)
+    fitting = [path for path, leaf in outputs.items() if _fits_recipe(recipe, lengths, leaf)]
+    makes = _listing(model.name, outputs)
     if wanted:
         chosen = [path for path in fitting if _label(path) == wanted]
         if not chosen:
@@ -49,7 +59,7 @@ def find_output(recipe: OwnRecipe, model: AbstractModel, wanted: str) -> Output:
         chosen = _likeliest(recipe, model, fitting)
     where = f"--recipe {recipe.name}"
     if not chosen:
-        todo = "choose another recipe"
+        todo = OTHERS
         if not any(leaf.shape[:1] == (ROWS,) for leaf in outputs.values()):
             call = model.call
             todo = print_wrapper(model.reference, call.method, model.arguments, [*call.arguments])
@@ -61,13 +71,32 @@ def find_output(recipe: OwnRecipe, model: AbstractModel, wanted: str) -> Output:
     return Output(keystr(chosen[0]), tuple(outputs[chosen[0]].shape))
 
 
-def _fits_recipe(recipe: OwnRecipe, model: AbstractModel, leaf: jax.ShapeDtypeStruct) -> bool:
-    """Return whether an output can be the one that a recipe is about."""
+def check_outputs(
+    recipe: OwnRecipe, name: str, inputs: Mapping[str, Input], outputs: Outputs
+) -> None:
+    """Raise Untrained where no output can be one that a recipe is about: it is asked before a class is printed, which takes a minute."""
+    lengths = [x.shape[0] for x in inputs.values() if len(x.shape) == 1 and is_whole(x)]
+    if len(lengths) < recipe.ids:
+        raise no_texts(recipe, name, len(lengths))
+    if not any(_fits_recipe(recipe, lengths, leaf) for leaf in outputs.values()):
+        what = f"{_listing(name, outputs)}, and no {recipe.output}"
+        raise Untrained(f"--recipe {recipe.name}", what, OTHERS)
+
+
+def no_texts(recipe: OwnRecipe, name: str, count: int) -> RedcoError:
+    """Return the error for a class that has fewer inputs of ids than a recipe needs."""
+    what = f"{name} has {count} inputs of ids, of shape (B, S) and int32"
+    todo = f"it needs {recipe.ids}; choose another recipe"
+    return Untrained(f"--recipe {recipe.name}", what, todo)
+
+
+def _fits_recipe(recipe: OwnRecipe, lengths: Sequence[int], leaf: jax.ShapeDtypeStruct) -> bool:
+    """Return whether an output can be the one that a recipe is about. lengths: of ids"""
     return (
         (np.issubdtype(leaf.dtype, np.inexact) or leaf.dtype == "bfloat16")
         and leaf.shape[:1] == (ROWS,)
         and recipe.rank in (0, len(leaf.shape))
-        and (not recipe.ids or leaf.shape[1] in _lengths(model))
+        and (not recipe.ids or leaf.shape[1] in lengths)
     )
 
 
@@ -111,9 +140,10 @@ def _label(path: Path) -> str:
     return keystr(path, simple=True, separator="/")
 
 
-def _listing(outputs: Mapping[Path, jax.ShapeDtypeStruct]) -> str:
-    """Return the outputs with their shapes, for people: those with B first."""
+def _listing(name: str, outputs: Outputs) -> str:
+    """Return what a class makes with its shapes, for people: those with B first."""
     ordered = sorted(outputs.items(), key=lambda item: item[1].shape[:1] != (ROWS,))
     texts = [f"{_label(path) or 'an array'} {leaf.shape}" for path, leaf in ordered]
     more = f" and {len(texts) - LISTED} more" if len(texts) > LISTED else ""
-    return ", ".join(texts[:LISTED]) + more if texts else "no arrays"
+    every = ", ".join(texts[:LISTED]) + more if texts else "no arrays"
+    return f"of {ROWS} rows, {name} makes {every}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,21 @@ from unittest.mock import patch
 import torch
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+from torch.export import _trace
 from torch.export.graph_signature import OutputKind
+from torch.nn.modules.module import register_module_buffer_registration_hook
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
+from redco_new.pytorch.memory import forgets, place_of_write
 from redco_new.pytorch.refusal import place_of, refuse
 from redco_new.pytorch.selections import compute_all_rows
 
 BUFFERS = "make that a buffer, by register_buffer, and write it by copy_, lerp_ or the like"
+
+# What PyTorch says of a tensor that is no buffer; a cache of it is of no use in training.
+CONSTANT = re.compile(r"Constant (\S+) is mutated in the forward method")
+WRITTEN = "call it without a cache, and read what was computed instead"
 
 # A program that is not printed has no lines of the class: to find these takes a tenth of the time.
 without_places = partial(patch.object, fx.config, "do_not_emit_stack_traces", True)
@@ -68,11 +76,18 @@ def _is_of_values(error: Exception) -> bool:
 
 def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.ExportedProgram:
     """Return what torch.export makes of a call; new arrays of a class that says no device lie where its inputs do."""
-    try:
-        return torch.export.export(module, (), dict(inputs), strict=False)
-    except FakeTensorDeviceMismatchError:
-        with torch.device("meta"):
-            return torch.export.export(module, (), dict(inputs), strict=False)
+    with patch.object(_trace, "register_buffer_assignment_hook", keeps_no_buffers):
+        try:
+            with forgets(module):
+                return torch.export.export(module, (), dict(inputs), strict=False)
+        except FakeTensorDeviceMismatchError:
+            with forgets(module), torch.device("meta"):
+                return torch.export.export(module, (), dict(inputs), strict=False)
+
+
+def keeps_no_buffers(*_: Any) -> Any:
+    """Return a hook of buffers that are assigned which does nothing: PyTorch's own writes them after the call."""
+    return register_module_buffer_registration_hook(lambda *_: None)
 
 
 def refuse_writes(
@@ -111,6 +126,9 @@ def export_failure(module: nn.Module, error: Exception) -> RedcoError:
         return refuse(
             where, "what it computes is put in the place of a tensor that it holds", BUFFERS
         )
+    if written := CONSTANT.search(text):
+        what = f"it writes into its tensor {written[1]}"
+        return refuse(place_of_write(module, written[1]) or where, what, WRITTEN)
     for said, (what, todo) in KNOWN.items():
         if said in text:
             return refuse(where, what, todo)

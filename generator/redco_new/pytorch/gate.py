@@ -24,6 +24,7 @@ from redco_new.pytorch.gate_pair import Pair, printed_arrays
 from redco_new.pytorch.gate_draws import STILL, WithoutDraws
 from redco_new.pytorch.gate_examples import randomize
 from redco_new.pytorch.gate_programs import jit_quickly
+from redco_new.pytorch.memory import forgets
 from redco_new.pytorch.printed import Gate
 from redco_new.pytorch.setting import TORCH
 from redco_new.pytorch.refusal import Differs
@@ -130,7 +131,8 @@ def run_torch(
     """
     module.train(training)
     module.zero_grad()
-    outputs = call_torch(module, arrays, call, dtype)
+    with forgets(module):
+        outputs = call_torch(module, arrays, call, dtype)
     floats = [x for x in outputs if x.is_floating_point()]
     weights = map(_weights, range(len(floats)), (x.shape for x in floats))
     torch.stack([(x * w).sum() for x, w in zip(floats, weights, strict=True)]).sum().backward()

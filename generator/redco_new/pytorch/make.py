@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -16,6 +16,7 @@ from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
+from redco_new.own.outputs import Untrained
 from redco_new.own.maker import MISSING, call_user_code
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
@@ -28,6 +29,7 @@ from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
 from redco_new.pytorch.gate import compare
 from redco_new.pytorch.gate_pair import Pair, input_names, make_pair, printed_arrays, with_weights
+from redco_new.pytorch.gate_memory import refuse_memory
 from redco_new.pytorch.gate_programs import compiled_once
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples, of_one_kind
@@ -35,6 +37,7 @@ from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_tex
 from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
+from redco_new.pytorch.outputs import shapes_of
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Made
 from redco_new.pytorch.probe import find_sizes
@@ -67,12 +70,14 @@ def print_class(
     arguments: Mapping[str, Any],
     call: Call,
     by_hub: bool = True,
+    check: Callable[[Any], None] | None = None,
 ) -> PrintedClass:
     """Print a torch.nn.Module as an NNX class, and compare both: nothing comes back that the gate refuses.
 
     reference: the class, as `own.find.find_reference` imports it
     where: what gave `arguments` (of the constructor) and `call` (of `forward`), for messages
     by_hub: whether a class of transformers has the methods of what it is for, if that is clear
+    check: raise `Untrained` for outputs, as `shapes_of` gives them, before they are printed
 
     Raises RedcoError, with the class's line, for what cannot be printed or differs from PyTorch.
     """
@@ -94,12 +99,16 @@ def print_class(
         for dtype in (COMPUTE, torch.float32):
             try:
                 base = trace_way(way, setting, dtype)
+                if check:
+                    check(shapes_of(base[1].graphs[""], base[1].outputs, setting.batch))
                 graphs = {path: str(graph) for path, graph in base[1].graphs.items()}
                 program = dtype, way.texts, graphs
                 if program in programs:  # as of a class that has no attention
                     break
                 programs.append(program)
                 printed = _print(reference, subject, way, dtype, base, sizes)
+            except Untrained:
+                raise
             except (Differs, NoHidden, UnlikeProgram) as error:  # whatever it is traced in
                 causes.append(error)
                 break
@@ -165,6 +174,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     pair, names = make_pair(draft, plain, model), input_names(whole, way)
     arrays = examples(plain, draft.small, names.values())
     call = way.plain_call
+    refuse_memory(plain, arrays, call)
     gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):
         like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module

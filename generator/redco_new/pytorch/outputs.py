@@ -5,9 +5,24 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import torch
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from redco_new.pytorch.expressions import sequence
+
+
+def shapes_of(graph: fx.Graph, spec: Any, batch: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what a program gives: keys of each array in what is nested -> (its shape, with None for the batch, and its dtype)."""
+    values: Any = graph.output_node().args[0]
+    tree = pytree.tree_unflatten([getattr(x, "meta", {}).get("val") for x in values], spec)
+    shapes = {}
+    for path, x in pytree.tree_flatten_with_path(tree)[0]:
+        if isinstance(x, torch.Tensor):
+            keys = tuple(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k))) for k in path)
+            rows = None if x.shape[:1] == (batch,) else x.shape[0] if x.ndim else 0
+            shapes[keys] = (rows, *x.shape[1:])[: x.ndim], str(x.dtype).removeprefix("torch.")
+    return shapes
 
 
 def nest(spec: Any, items: list[ast.expr]) -> ast.expr:

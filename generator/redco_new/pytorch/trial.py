@@ -17,6 +17,7 @@ from torch._export.utils import _compiling_state_context
 
 from redco_new.own.call import Call
 from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.memory import forgets
 from redco_new.pytorch.selections import compute_all_rows
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.structures import class_of
@@ -121,7 +122,7 @@ class Trial:
         hook = register_module_forward_pre_hook(calls.enter)
         try:
             # As torch.export calls it, it asks for no values.
-            with _compiling_state_context(), torch.device(device), calls:
+            with forgets(instance.module), _compiling_state_context(), torch.device(device), calls:
                 instance.module(**setting.arrays(self.call))
             return calls.names
         finally:

@@ -1,0 +1,75 @@
+"""What `forward` keeps of a call: tables that it moves, makes anew or keeps by length, and what a later call reads."""
+
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+
+def table(length, width):
+    return torch.outer(torch.arange(length).float(), 1.0 / torch.arange(1, width + 1))
+
+
+@lru_cache(maxsize=4)
+def cached(length, width):
+    return table(length, width).sin()
+
+
+class Anew(nn.Module):
+    """A buffer that is made anew, of another length."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+        self.register_buffer("angles", table(40, width), persistent=False)
+
+    def forward(self, x):
+        self.angles = table(x.shape[1], self.width)
+        return x + self.angles.cos()
+
+
+class Keeps(nn.Module):
+    def __init__(self, vocab=50, width=32):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.anew = Anew(width)
+        self.head = nn.Linear(width, vocab)
+        self.register_buffer("freqs", table(40, width), persistent=False)
+        self.length, self.tables, self.longest = width, {}, 0
+        self.register_buffer("first", None, persistent=False)
+
+    def forward(self, ids):
+        length = ids.shape[1]
+        self.freqs = self.freqs.to(ids.device)
+        if length not in self.tables:
+            self.tables[length] = table(length, self.length)
+        if length > self.longest:
+            self.longest, self.first = length, table(length, self.length)
+        x = self.anew(self.embed(ids)) + self.freqs[:length] + self.tables[length]
+        self.last = x * self.first[:length] + cached(length, self.length)
+        return self.head(self.last.to(self.head.weight.dtype))
+
+
+class Remembers(nn.Module):
+    def __init__(self, vocab=50, width=32):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.lstm = nn.LSTM(width, width, batch_first=True)
+        self.hidden = None
+
+    def forward(self, ids):
+        y, self.hidden = self.lstm(self.embed(ids), self.hidden)
+        return y
+
+
+class Writes(nn.Module):
+    def __init__(self, vocab=50, width=32):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.cache_k = torch.zeros(8, 40, width)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        self.cache_k = self.cache_k.to(x)
+        self.cache_k[: ids.shape[0], : ids.shape[1]] = x
+        return self.cache_k[: ids.shape[0], : ids.shape[1]] * 2

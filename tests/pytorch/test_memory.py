@@ -1,0 +1,44 @@
+"""What `forward` keeps is forgotten after a call, as a table is that the next one makes anew; a class that remembers is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from redco_new.errors import RedcoError
+from redco_new.own.call import Call
+from redco_new.own.find import find_reference
+from redco_new.request.own_class import Input
+
+FILE = Path(__file__).with_name("nets_memory.py")
+
+
+def printed(name):
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", f"{FILE.name}:{name}", FILE.parent)
+    return print_class(reference, "--config", {}, Call({"ids": Input((12,), "int32", 50)}))
+
+
+def line_of(text):
+    (line,) = (i for i, x in enumerate(FILE.read_text().splitlines(), 1) if text in x)
+    return f"{FILE.name}:{line}"
+
+
+def test_buffers_and_attributes_that_a_call_assigns_and_tables_that_it_keeps():
+    made = printed("Keeps")
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+    assert any(f.name == "dtype" for f in made.fields)  # compared in bfloat16 too
+    assert not made.notes
+
+
+def test_what_a_later_call_reads_is_refused_with_its_line():
+    with pytest.raises(RedcoError, match="its next call gives something else") as caught:
+        printed("Remembers")
+    assert caught.value.where == line_of("y, self.hidden = ")
+    assert "self.hidden" in caught.value.what
+
+
+def test_a_tensor_that_a_call_writes_into_is_refused_with_its_line():
+    with pytest.raises(RedcoError, match="it writes into its tensor cache_k") as caught:
+        printed("Writes")
+    assert caught.value.where == line_of("self.cache_k[: ids.shape[0], : ids.shape[1]] = x")

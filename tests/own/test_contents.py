@@ -96,3 +96,9 @@ def test_arrays_are_printed(value, text):
         printed = eval(text)
         assert printed.dtype == value.dtype
         np.testing.assert_array_equal(printed, value)
+
+
+def test_tokens_that_see_what_they_are_to_predict_are_told():
+    assert own("Chat", example="nets_text.py:chat").notes_of_a_run() == []
+    turned = own("Turned", example="nets_text.py:turned")
+    assert turned.notes_of_a_run()[0].startswith("Turned sees the tokens that lm learns to predict")

@@ -26,6 +26,7 @@ class Design:
     stateful: whether a call may change or draw more than its parameters.
     packages: what its code imports besides the packages of every project, as pip has them.
     notes: what its user should know.
+    notes_of_a_run: the same, of what only a call tells: asked for where a project is printed.
     tiny: those fields of the preset tiny of an own class.
     """
 
@@ -38,6 +39,7 @@ class Design:
     stateful: bool = False
     packages: Sequence[str] = ()
     notes: Sequence[str] = ()
+    notes_of_a_run: Callable[[], Sequence[str]] = tuple
     tiny: Mapping[str, Any] = field(default_factory=dict)
 
     def program(self) -> Program:

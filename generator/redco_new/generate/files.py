@@ -40,7 +40,7 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
 
     program: the loss of its model, which its user may have changed since `design` was printed.
     """
-    tiny, notes = None, list(design.notes)
+    tiny, notes = None, [*design.notes, *design.notes_of_a_run()]
     if design.tiny:
         small = design.loss(design.tiny)
         tiny = small, plan_program(design.request, small)

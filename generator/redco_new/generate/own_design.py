@@ -94,6 +94,7 @@ def own_design(
         stateful=model.stateful,
         packages=() if model.printed else find_requirements(model.references),
         notes=[*model.notes, *notes],
+        notes_of_a_run=model.notes_of_a_run,
         tiny={
             name: value for name, value in tiny.items() if name != REMAT
         },  # its layout is the same

@@ -114,7 +114,7 @@ def build_abstract(
 
     def build() -> nnx.Module:
         module = maker.make()
-        return _initialize(module, call, mode) if isinstance(module, linen.Module) else module
+        return initialize(module, call, mode) if isinstance(module, linen.Module) else module
 
     def trace(build: Callable[[], nnx.Module]) -> _Trace:
         from redco_runtime.step.variables import parts_of  # late, as below
@@ -169,10 +169,10 @@ def abstract_batch(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.Shap
     return {k: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for k, x in inputs.items()}
 
 
-def _initialize(module: linen.Module, call: Call, mode: str) -> nnx.Module:
+def initialize(module: linen.Module, call: Call, mode: str) -> nnx.Module:
     """Return a Linen module as an NNX module, as model.py of a project has it."""
     zeros = {name: jnp.zeros((1, *x.shape), x.dtype) for name, x in call.inputs.items()}
-    arguments = call.fill(zeros) | _mode_argument(mode, False)
+    arguments = call.fill(zeros) | mode_argument(mode, False)
     return nnx.bridge.ToNNX(module, rngs=nnx.Rngs(0)).lazy_init(**arguments, method=call.method)
 
 
@@ -213,7 +213,7 @@ def _find_variables(make: Callable[[], Any], call: Call, mode: str) -> Mapping[s
     """Return the abstract variables of a Linen module, by collection."""
 
     def init(batch: Any) -> Any:
-        arguments = call.fill(batch) | _mode_argument(mode, False)
+        arguments = call.fill(batch) | mode_argument(mode, False)
         return make().init(jax.random.key(0), **arguments, method=call.method)
 
     return jax.eval_shape(init, abstract_batch(call.inputs, 1))
@@ -247,7 +247,7 @@ def _trace_call(
     def forward(params: Any, rest: Any, batch: Any) -> list[jax.Array]:
         model = nnx.merge(graph, params, *rest)
         model.train()
-        arguments = call.fill(batch) | _mode_argument(mode, True) | mutable
+        arguments = call.fill(batch) | mode_argument(mode, True) | mutable
         outputs = dict(read_arrays(getattr(model, call.method)(**arguments)))
         paths.extend(outputs)
         return list(outputs.values())
@@ -272,7 +272,7 @@ def read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]
                 yield from read_arrays(part, (*path, *keys, GetAttrKey(field.name)))
 
 
-def _mode_argument(mode: str, training: bool) -> dict[str, bool]:
+def mode_argument(mode: str, training: bool) -> dict[str, bool]:
     """Return the argument of a call that says whether it trains; none where it has no mode."""
     return {mode: MODES[mode] == training} if mode else {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,13 +19,14 @@ from redco_new.own.call import Call, check_names, read_arguments
 from redco_new.own.find import Reference, check_callable, find_reference
 from redco_new.own.contents import Content, find_contents
 from redco_new.own.examples import setup_statements
+from redco_new.own.foresight import FORESEES, foresees
 from redco_new.own.outputs import Output, find_output
 from redco_new.own.repeats import count_repeats
 from redco_new.own.pipeline import Examples, PipelineSource, pipeline_source
 from redco_new.own.recipes import OwnRecipe, find_recipe, name_target
 from redco_new.own.maker import call_user_code
 from redco_new.own.arguments import add_defaults, change_arguments
-from redco_new.own.smaller import Candidate, Tiny, find_difference, make_smaller, takes_tiny
+from redco_new.own.smaller import SMALL, Candidate, Tiny, find_difference, make_smaller, takes_tiny
 from redco_new.own.source import ModelSource, model_source
 from redco_new.own.wrapper import print_wrapper
 
@@ -40,6 +42,7 @@ class OwnModel:
     example: the function that gives its arguments, if there is one
     package: the import name of the project
     tiny: its preset of that name
+    small: the class as that has it, or as it is where it is small
     printed: whether model.py has the class itself, and not one around it
     """
 
@@ -50,6 +53,7 @@ class OwnModel:
     example: Reference | None
     package: str
     tiny: Tiny
+    small: Candidate | None
     printed: bool = False
 
     @property
@@ -86,6 +90,12 @@ class OwnModel:
             )
             notes.append(f"{what}: `redco docs own-class` shows how to stack them")
         return notes
+
+    def notes_of_a_run(self) -> list[str]:
+        """Return what its user should know, and what only a call of it tells, which takes a second."""
+        if self.recipe.name != "lm" or not self.small or not foresees(self.small):
+            return []
+        return [FORESEES.format(name=self.name, recipe=self.recipe.name)]
 
     @cached_property
     def source(self) -> ModelSource:
@@ -172,12 +182,14 @@ def find_own(
         return Candidate(abstract, output, contents)
 
     full = make(arguments)
-    tiny, contents = _find_tiny(full, make, own, example, shards, bool(own_recipe.ids))
+    tiny, small, contents = _find_tiny(full, make, own, example, shards, bool(own_recipe.ids))
     package, abstract = package_name(project), full.abstract
     if not example:  # sizes that are the defaults become settings where the preset has others
         arguments = add_defaults(reference.value, arguments, tiny.changes)
         abstract = replace(abstract, arguments=arguments)
-    return OwnModel(abstract, own_recipe, full.output, contents, example, package, tiny, printed)
+    return OwnModel(
+        abstract, own_recipe, full.output, contents, example, package, tiny, small, printed
+    )
 
 
 def _find_tiny(
@@ -187,8 +199,8 @@ def _find_tiny(
     example: Reference | None,
     shards: int,
     texts: bool,
-) -> tuple[Tiny, dict[str, Content]]:
-    """Return the preset tiny, and contents of inputs that are good for it and for the full model."""
+) -> tuple[Tiny, Candidate | None, dict[str, Content]]:
+    """Return the preset tiny, the class as that has it (or as it is, where it is small), and contents of inputs that are good for it and for the full model."""
     cls, arguments = full.abstract.reference.value, full.abstract.arguments
     where, changes = "[model.tiny]", dict(own.tiny)
     by_function = example is not None and takes_tiny(example)
@@ -202,7 +214,8 @@ def _find_tiny(
         changes = changes or make_smaller(full, make, shards, texts)
         smaller = change_arguments(cls, arguments, changes)
     if not (by_function or changes):
-        return Tiny({}), dict(full.contents)
+        sizes = map(math.prod, full.abstract.shapes)
+        return Tiny({}), full if sum(sizes) < SMALL else None, dict(full.contents)
     tiny = make(smaller, where)
     if difference := find_difference(full, tiny, texts):
         raise RedcoError(where, f"{full.abstract.name} {difference}", "change other sizes")
@@ -210,7 +223,7 @@ def _find_tiny(
         name: replace(content, below=min(content.below, tiny.contents[name].below))
         for name, content in full.contents.items()
     }
-    return Tiny(changes, by_function), contents
+    return Tiny(changes, by_function), tiny, contents
 
 
 def _call_example(

@@ -128,6 +128,19 @@ def test_three_sizes_and_a_part_of_one_are_tried_before_a_square_and_a_constant(
     assert express(Number((7, 23, 31)), scope) == "buckets // 2 - 1"
 
 
+def test_what_t5_makes_of_its_sizes_is_said_by_them():
+    """Its far buckets are keys // batch + labels // heads, by chance."""
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    sizes = {"keys": (16, 80, 48, 16), "labels": (2, 8, 12, 2), "buckets": (8, 24, 10, 8)}
+    rates = (1.0, 1.25, 1.5, 1.0)
+    scope = [Atom(name, x) for name, x in (sizes | {"factor": rates}).items()]
+    assert express(Number((2, 6, 3, 2)), scope) == "buckets // 2 - buckets // 4"
+    products = (16 * 8, 80 * 24, 48 * 10, 16 * 8)
+    deviations = Number(tuple(x * n**-0.5 for x, n in zip(rates, products, strict=True)))
+    assert express(deviations, scope) == "factor * (keys * buckets) ** -0.5"
+
+
 def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
     from torch import nn
 

@@ -96,8 +96,12 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _with_several(number, square, scope)  # as of pairs of kinds beside distances
     for atom in scope:
         yield from _roots_of_parts(number, atom)
-    for text, values in pairs:
-        yield from _roots(Atom(f"({text})", tuple(values)))
+    parts = [Atom(f"({text})", tuple(values)) for text, values in pairs]
+    for part in parts:
+        yield from _roots(part)
+    for rate in rates if not _are_whole(number.values) else ():
+        for text, values in (x for atom in (*scope, *parts) for x in _roots(atom) if "**" in x[0]):
+            yield f"{rate.text} * {text}", _zip(mul, rate.values, values)
     for atom in scope:
         yield from _of_positions(number, atom)
     for square in squares:  # as of the channels of a patch
@@ -230,11 +234,13 @@ def _squares(atom: Atom) -> Iterator[Atom]:
 
 
 def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
-    """Yield what positions are said by: waves, each a power slower of one less than half of a width; slopes of heads, powers of two."""
+    """Yield what positions are said by: waves, each a power slower of one less than half of a width; buckets of distances; slopes of heads, powers of two."""
     wanted, base = number.values[0], atom.values[0]
     if not _are_whole(atom.values) or min(atom.values) < 4:
         return
     yield f"{atom.text} // 2 - 1", [x // 2 - 1 for x in atom.values]  # the last of those before
+    # of buckets of distances on one side, those that are far
+    yield f"{atom.text} // 2 - {atom.text} // 4", [x // 2 - x // 4 for x in atom.values]
     constant = round(wanted * (base // 2 - 1), 9)
     yield f"{constant!r} / ({atom.text} // 2 - 1)", [constant / (x // 2 - 1) for x in atom.values]
     power = round(math.log2(wanted) * base, 6) if wanted > 0 else 0.5

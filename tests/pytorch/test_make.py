@@ -136,6 +136,7 @@ def test_what_t5_makes_of_its_sizes_is_said_by_them():
     rates = (1.0, 1.25, 1.5, 1.0)
     scope = [Atom(name, x) for name, x in (sizes | {"factor": rates}).items()]
     assert express(Number((2, 6, 3, 2)), scope) == "buckets // 2 - buckets // 4"
+    assert express(Number((17, 16, 18)), [Atom("n", (33, 32, 35))]) == "n - n // 2"
     products = (16 * 8, 80 * 24, 48 * 10, 16 * 8)
     deviations = Number(tuple(x * n**-0.5 for x, n in zip(rates, products, strict=True)))
     assert express(deviations, scope) == "factor * (keys * buckets) ** -0.5"

@@ -239,7 +239,8 @@ def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]
     if not _are_whole(atom.values) or min(atom.values) < 4:
         return
     yield f"{atom.text} // 2 - 1", [x // 2 - 1 for x in atom.values]  # the last of those before
-    # of buckets of distances on one side, those that are far
+    # of buckets of distances, on one side or on both, those that are far
+    yield f"{atom.text} - {atom.text} // 2", [x - x // 2 for x in atom.values]
     yield f"{atom.text} // 2 - {atom.text} // 4", [x // 2 - x // 4 for x in atom.values]
     constant = round(wanted * (base // 2 - 1), 9)
     yield f"{constant!r} / ({atom.text} // 2 - 1)", [constant / (x // 2 - 1) for x in atom.values]

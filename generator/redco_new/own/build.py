@@ -20,7 +20,7 @@ from redco_new.request.own_class import BATCH, Input
 from redco_new.own.annotations import MESH, names_in_variables, places_arrays
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
-from redco_new.own.maker import call_user_code, read_maker
+from redco_new.own.maker import Maker, call_user_code, read_maker
 from redco_new.own.signature import MODES, check_inputs
 from redco_new.own.flows import Notes, Use
 from redco_new.own.uses import find_uses
@@ -113,8 +113,7 @@ def build_abstract(
         raise RedcoError(f"{where}: [inputs]", what, "give the arrays that examples have")
 
     def build() -> nnx.Module:
-        module = maker.make()
-        return initialize(module, call, mode) if isinstance(module, linen.Module) else module
+        return make_module(maker, call, mode)
 
     def trace(build: Callable[[], nnx.Module]) -> _Trace:
         from redco_runtime.step.variables import parts_of  # late, as below
@@ -169,10 +168,13 @@ def abstract_batch(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.Shap
     return {k: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for k, x in inputs.items()}
 
 
-def initialize(module: linen.Module, call: Call, mode: str) -> nnx.Module:
-    """Return a Linen module as an NNX module, as model.py of a project has it."""
+def make_module(maker: Maker, call: Call, mode: str) -> nnx.Module:
+    """Return a module, made anew; one of Linen as an NNX module, as model.py of a project has it."""
+    module = maker.make()
+    if not isinstance(module, linen.Module):
+        return module
     zeros = {name: jnp.zeros((1, *x.shape), x.dtype) for name, x in call.inputs.items()}
-    arguments = call.fill(zeros) | mode_argument(mode, False)
+    arguments = call.fill(zeros) | _mode_argument(mode, False)
     return nnx.bridge.ToNNX(module, rngs=nnx.Rngs(0)).lazy_init(**arguments, method=call.method)
 
 
@@ -213,7 +215,7 @@ def _find_variables(make: Callable[[], Any], call: Call, mode: str) -> Mapping[s
     """Return the abstract variables of a Linen module, by collection."""
 
     def init(batch: Any) -> Any:
-        arguments = call.fill(batch) | mode_argument(mode, False)
+        arguments = call.fill(batch) | _mode_argument(mode, False)
         return make().init(jax.random.key(0), **arguments, method=call.method)
 
     return jax.eval_shape(init, abstract_batch(call.inputs, 1))
@@ -246,9 +248,7 @@ def _trace_call(
 
     def forward(params: Any, rest: Any, batch: Any) -> list[jax.Array]:
         model = nnx.merge(graph, params, *rest)
-        model.train()
-        arguments = call.fill(batch) | mode_argument(mode, True) | mutable
-        outputs = dict(read_arrays(getattr(model, call.method)(**arguments)))
+        outputs = outputs_of(model, call, mode, True, batch, mutable)
         paths.extend(outputs)
         return list(outputs.values())
 
@@ -261,7 +261,21 @@ def _trace_call(
     return program.jaxpr, dict(zip(paths, outputs, strict=True)), notes
 
 
-def read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]:
+def outputs_of(
+    model: nnx.Module,
+    call: Call,
+    mode: str,
+    training: bool,
+    batch: Mapping[str, Any],
+    more: dict[str, Any],
+) -> dict[Path, jax.Array]:
+    """Return what a call gives, in training or in evaluation. more: arguments beside those of the call"""
+    model.train() if training else model.eval()
+    arguments = call.fill(batch) | _mode_argument(mode, training) | more
+    return dict(_read_arrays(getattr(model, call.method)(**arguments)))
+
+
+def _read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]:
     """Yield (path, array) of what a call gives: in trees of JAX, and in dataclasses."""
     for keys, leaf in tree_leaves_with_path(value):
         if isinstance(leaf, jax.Array):
@@ -269,10 +283,10 @@ def read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]
         elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
             for field in dataclasses.fields(leaf):
                 part = getattr(leaf, field.name, None)
-                yield from read_arrays(part, (*path, *keys, GetAttrKey(field.name)))
+                yield from _read_arrays(part, (*path, *keys, GetAttrKey(field.name)))
 
 
-def mode_argument(mode: str, training: bool) -> dict[str, bool]:
+def _mode_argument(mode: str, training: bool) -> dict[str, bool]:
     """Return the argument of a call that says whether it trains; none where it has no mode."""
     return {mode: MODES[mode] == training} if mode else {}
 

@@ -7,10 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen
 from jax.tree_util import keystr
 
-from redco_new.own.build import initialize, mode_argument, read_arrays
+from redco_new.own.build import make_module, outputs_of
 from redco_new.own.maker import call_user_code, read_maker
 from redco_new.own.roles import text_inputs
 from redco_new.own.smaller import Candidate
@@ -60,12 +59,8 @@ def _call(small: Candidate, batch: dict[str, np.ndarray]) -> np.ndarray:
 
     @jax.jit
     def run(batch: Any) -> jax.Array:
-        module = maker.make()
-        if isinstance(module, linen.Module):
-            module = initialize(module, model.call, model.mode)
-        module.eval()
-        arguments = model.call.fill(batch) | mode_argument(model.mode, False)
-        outputs = dict(read_arrays(getattr(module, model.call.method)(**arguments)))
+        module = make_module(maker, model.call, model.mode)
+        outputs = outputs_of(module, model.call, model.mode, False, batch, {})
         chosen = next(x for path, x in outputs.items() if keystr(path) == small.output.source)
         return chosen.astype(jnp.float32)
 

@@ -83,10 +83,13 @@ class Draft:
         """Return the draft as it is with other sizes, of as many layers as it has."""
         for size in self.lengths:
             setting = setting.of_layers(size, self.small.get(size))
-        there = [f.argument.partition(".")[0] in setting.arguments for f in self.fields]
         fields = [
-            replace(f, small=value_of(f, setting)) if is_there else f
-            for f, is_there in zip(self.fields, there, strict=True)
+            (
+                replace(f, small=value_of(f, setting))
+                if f.argument.partition(".")[0] in setting.arguments
+                else f
+            )
+            for f in self.fields
         ]
         return replace(self, fields=fields, small=setting)
 

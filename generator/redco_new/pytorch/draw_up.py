@@ -42,6 +42,7 @@ KEEP = "self.config = config"
 # Of layers in a loop, what is saved for the backward pass: as a family has it.
 REMAT = Field("remat", "", "str", "fit", "everything_saveable")
 FindSizes = Callable[..., Sizes]
+Trace = Callable[[Setting], Made]
 
 
 def draft_class(
@@ -64,6 +65,7 @@ def draft_class(
     if any(len(x.shape) > 1 for x in way.call.inputs.values()):  # images as large as tables are
         searches.insert(1, (LEAST, False, False, True))
     own = not is_transformers(reference.value)
+    trace_one = _once(partial(trace_way, way, dtype=dtype))
     tried, unsaid, spare = list[Sequence[Setting]](), list[Sizes](), list[Draft]()
     for search in searches + [(LEAST, False, True)] * own:
         chosen = sizes(*search)
@@ -71,12 +73,12 @@ def draft_class(
             continue
         tried.append(chosen.settings)
         try:
-            draft = _draft_of(reference, way, dtype, base, chosen)
+            draft = _draft_of(reference, way, trace_one, base, chosen)
             if not is_right(draft, chosen.unseen()):
                 # A number that these sizes say by chance: the one that it is not of is among them.
                 spare.append(draft)
                 chosen = replace(chosen, settings=[*chosen.settings, chosen.unseen()])
-                draft = _draft_of(reference, way, dtype, base, chosen)
+                draft = _draft_of(reference, way, trace_one, base, chosen)
         except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
             unsaid += [chosen] * isinstance(error, Unsaid)
@@ -89,7 +91,7 @@ def draft_class(
         return draft
     for chosen in unsaid[:1]:
         try:
-            return _draft_of(reference, way, dtype, base, chosen, numbers=True)
+            return _draft_of(reference, way, trace_one, base, chosen, numbers=True)
         except UnlikeProgram as error:
             unlike = error
     if spare:
@@ -98,10 +100,24 @@ def draft_class(
     raise unlike
 
 
+def _once(trace_one: Trace) -> Trace:
+    """Return what traces each setting once: a class that is drawn up again has most of them again."""
+    programs = list[tuple[Setting, Made]]()
+
+    def remember(setting: Setting) -> Made:
+        for former, one in programs:
+            if former is setting:
+                return one
+        programs.append((setting, trace_one(setting)))
+        return programs[-1][1]
+
+    return remember
+
+
 def _draft_of(
     reference: Reference,
     way: Way,
-    dtype: torch.dtype,
+    trace_one: Trace,
     base: Made,
     sizes: Sizes,
     numbers: bool = False,
@@ -109,7 +125,7 @@ def _draft_of(
     """Return a class as sizes make it. numbers: whether one that follows from no size is a field of its own"""
     call, small, lengths = way.call, sizes.small, sizes.lengths
     fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
-    settings, trace_one = list(sizes.settings), partial(trace_way, way, dtype=dtype)
+    settings = list(sizes.settings)
     ways = [base, *map(trace_one, settings[1:])]
     if numbers:
         setting, other = trace_other_inputs(settings, trace_one, base)
@@ -123,7 +139,8 @@ def _draft_of(
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
     few = {
-        size: _few_layers(way, small, size, paths, base, dtype) for size, paths in lengths.items()
+        size: _few_layers(way, small, size, paths, base, trace_one)
+        for size, paths in lengths.items()
     }
     counts = {
         path: _count(probes[0].traced, path, f"config.{size[-1]}")
@@ -170,7 +187,7 @@ def _draft_of(
 
 
 def _few_layers(
-    way: Way, small: Setting, size: Name, paths: set[str], base: Made, dtype: torch.dtype
+    way: Way, small: Setting, size: Name, paths: set[str], base: Made, trace_one: Trace
 ) -> int:
     """Return how many layers of some lists the gate compares; 0 where they have another program for another number, or are no such periods."""
     if size not in way.layers and not is_of_any_length(way, small, size, paths):
@@ -184,7 +201,7 @@ def _few_layers(
     if small.get(size) == order.least:
         return order.least
     try:
-        _, traced = trace_way(way, small.of_layers(size, order.least), dtype)
+        _, traced = trace_one(small.of_layers(size, order.least))
     except RedcoError:
         return 0
     return order.least if order.few in traced.orders else 0

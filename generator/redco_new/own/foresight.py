@@ -11,6 +11,7 @@ from jax.tree_util import keystr
 
 from redco_new.own.build import make_module, outputs_of
 from redco_new.own.maker import call_user_code, read_maker
+from redco_new.own.quick_programs import compiled_once, jit_quickly
 from redco_new.own.roles import text_inputs
 from redco_new.own.smaller import Candidate
 from redco_new.render.execute import use_runtime
@@ -57,12 +58,12 @@ def _call(small: Candidate, batch: dict[str, np.ndarray]) -> np.ndarray:
     use_runtime()
     from redco_runtime.layout.unsharded import ignore_shardings
 
-    @jax.jit
+    @jit_quickly
     def run(batch: Any) -> jax.Array:
         module = make_module(maker, model.call, model.mode)
         outputs = outputs_of(module, model.call, model.mode, False, batch, {})
         chosen = next(x for path, x in outputs.items() if keystr(path) == small.output.source)
         return chosen.astype(jnp.float32)
 
-    with ignore_shardings():
+    with ignore_shardings(), compiled_once():
         return np.asarray(run(batch))

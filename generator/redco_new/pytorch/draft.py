@@ -12,9 +12,9 @@ import torch
 from flax import nnx
 
 from redco_new.own.find import Reference
+from redco_new.own.quick_programs import jit_quickly
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.fields import value_of
-from redco_new.pytorch.gate_programs import jit_quickly
 from redco_new.pytorch.periods import Order
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import fx
 
 from redco_new.errors import RedcoError
 from redco_new.own.find import Reference
 from redco_new.pytorch.again import part_again, with_copies
 from redco_new.pytorch.buffers import trace_start
 from redco_new.pytorch.classes import print_classes
-from redco_new.pytorch.construct import construct
+from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.depth import is_of_any_length
 from redco_new.pytorch.draft import Draft
 from redco_new.pytorch.dims import input_dims
@@ -42,7 +43,9 @@ KEEP = "self.config = config"
 # Of layers in a loop, what is saved for the backward pass: as a family has it.
 REMAT = Field("remat", "", "str", "fit", "everything_saveable")
 FindSizes = Callable[..., Sizes]
+T = TypeVar("T")
 Trace = Callable[[Setting], Made]
+Start = Callable[[Setting, Instance], Mapping[str, fx.Graph]]
 
 
 def draft_class(
@@ -66,6 +69,7 @@ def draft_class(
         searches.insert(1, (LEAST, False, False, True))
     own = not is_transformers(reference.value)
     trace_one = _once(partial(trace_way, way, dtype=dtype))
+    start_one = _once(partial(_start, way))
     tried, unsaid, spare = list[Sequence[Setting]](), list[Sizes](), list[Draft]()
     for search in searches + [(LEAST, False, True)] * own:
         chosen = sizes(*search)
@@ -73,12 +77,12 @@ def draft_class(
             continue
         tried.append(chosen.settings)
         try:
-            draft = _draft_of(reference, way, trace_one, base, chosen)
+            draft = _draft_of(reference, way, trace_one, start_one, base, chosen)
             if not is_right(draft, chosen.unseen()):
                 # A number that these sizes say by chance: the one that it is not of is among them.
                 spare.append(draft)
                 chosen = replace(chosen, settings=[*chosen.settings, chosen.unseen()])
-                draft = _draft_of(reference, way, trace_one, base, chosen)
+                draft = _draft_of(reference, way, trace_one, start_one, base, chosen)
         except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
             unsaid += [chosen] * isinstance(error, Unsaid)
@@ -91,7 +95,7 @@ def draft_class(
         return draft
     for chosen in unsaid[:1]:
         try:
-            return _draft_of(reference, way, trace_one, base, chosen, numbers=True)
+            return _draft_of(reference, way, trace_one, start_one, base, chosen, numbers=True)
         except UnlikeProgram as error:
             unlike = error
     if spare:
@@ -100,15 +104,15 @@ def draft_class(
     raise unlike
 
 
-def _once(trace_one: Trace) -> Trace:
+def _once(trace_one: Callable[..., T]) -> Callable[..., T]:
     """Return what traces each setting once: a class that is drawn up again has most of them again."""
-    programs = list[tuple[Setting, Made]]()
+    programs = list[tuple[Setting, T]]()
 
-    def remember(setting: Setting) -> Made:
+    def remember(setting: Setting, *more: Any) -> T:
         for former, one in programs:
             if former is setting:
                 return one
-        programs.append((setting, trace_one(setting)))
+        programs.append((setting, trace_one(setting, *more)))
         return programs[-1][1]
 
     return remember
@@ -118,6 +122,7 @@ def _draft_of(
     reference: Reference,
     way: Way,
     trace_one: Trace,
+    start_one: Start,
     base: Made,
     sizes: Sizes,
     numbers: bool = False,
@@ -135,7 +140,7 @@ def _draft_of(
             reference.name, "its layers come back in another order for other sizes", OTHERWISE
         )
     rows = zip(settings, ways, input_dims(settings), strict=True)
-    probes = [_probe(way, setting, one, fields, dims) for setting, one, dims in rows]
+    probes = [_probe(setting, one, fields, dims, start_one) for setting, one, dims in rows]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
     few = {
@@ -225,12 +230,15 @@ def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
     return say_windows(*in_periods(*rows_as_layers(*part_again(instance, traced))))
 
 
+def _start(way: Way, setting: Setting, instance: Instance) -> Mapping[str, fx.Graph]:
+    return trace_start(lambda: way.make(setting.arguments), instance)
+
+
 def _probe(
-    way: Way, setting: Setting, one: Made, fields: list[Field], dims: Mapping[str, int]
+    setting: Setting, one: Made, fields: list[Field], dims: Mapping[str, int], start_one: Start
 ) -> Probe:
     instance, traced = one
     sizes = {f"config.{f.name}": value_of(f, setting) for f in fields}
-    start = trace_start(lambda: way.make(setting.arguments), instance)
-    every = with_copies(traced.copies, start)
+    every = with_copies(traced.copies, start_one(setting, instance))
     buffers = {new_path(traced.orders, name): x for name, x in every.items()}
     return Probe(instance, traced, sizes, setting.batch, buffers, dims)

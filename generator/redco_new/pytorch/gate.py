@@ -18,12 +18,12 @@ from torch.utils import _pytree as pytree
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
+from redco_new.own.quick_programs import jit_quickly
 from redco_new.pytorch.drop_path import without_drops
 from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.gate_pair import Pair, printed_arrays
 from redco_new.pytorch.gate_draws import STILL, WithoutDraws
 from redco_new.pytorch.gate_examples import randomize
-from redco_new.pytorch.gate_programs import jit_quickly
 from redco_new.pytorch.memory import forgets
 from redco_new.pytorch.printed import Gate
 from redco_new.pytorch.setting import TORCH

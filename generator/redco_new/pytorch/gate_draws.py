@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 # Functions that draw, which in evaluation give their mean here, as what is printed for them does there; and what they give in training.
@@ -25,16 +26,29 @@ def _first_of_equals(
     return torch.return_types.topk((values.narrow(dim, 0, k), places.narrow(dim, 0, k)))
 
 
+def _is_one_of_matrices(x: torch.Tensor, index: Any) -> bool:
+    """Return whether one matrix of several is read, as of experts: the gradient of each by itself is as large as that of all."""
+    number = type(index) is int or (isinstance(index, torch.Tensor) and index.dtype == torch.int64)
+    several = isinstance(x, nn.Parameter) and x.ndim > 2 and torch.is_grad_enabled()
+    return several and number and not getattr(index, "ndim", 0)
+
+
 class WithoutDraws(TorchFunctionMode):
-    """Turn dropout off, by whatever function a class calls it, and have the largest of equal numbers be the first of them."""
+    """Turn dropout off, by whatever function a class calls it, and have the largest of equal numbers be the first of them; matrices that are read one by one are taken apart at once."""
 
     def __init__(self, training: bool) -> None:
         super().__init__()
         self._training = training
+        self._rows: dict[int, tuple[torch.Tensor, ...]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what a function gives, without dropout."""
         name = getattr(func, "__name__", "")
+        if name == "__getitem__" and _is_one_of_matrices(*args):
+            parameter, number = args
+            if id(parameter) not in self._rows:
+                self._rows[id(parameter)] = parameter.unbind()
+            return self._rows[id(parameter)][int(number)]
         if "dropout" in name:
             return args[0] if args else kwargs["input"]
         if name in MEANS:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from redco_new.own.quick_programs import jit_quickly
 from redco_new.pytorch.gate import MOST
-from redco_new.pytorch.gate_programs import jit_quickly
 
 
 def shares_rows(model: Any, ids: np.ndarray) -> bool:

@@ -18,6 +18,7 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.outputs import Untrained
 from redco_new.own.maker import MISSING, call_user_code
+from redco_new.own.quick_programs import compiled_once
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.depth import with_few_layers
@@ -30,7 +31,6 @@ from redco_new.pytorch.entries import saved_names
 from redco_new.pytorch.gate import compare
 from redco_new.pytorch.gate_pair import Pair, input_names, make_pair, printed_arrays, with_weights
 from redco_new.pytorch.gate_memory import refuse_memory
-from redco_new.pytorch.gate_programs import compiled_once
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_examples import examples, of_one_kind
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -11,11 +11,11 @@ from typing import Any
 from torch import nn
 
 from redco_new.own.call import Call
+from redco_new.pytorch.groups import AT_ONCE, Groups, find_groups
 from redco_new.pytorch.setting import BATCHES, Name, Setting
 from redco_new.pytorch.trial import Trial
 
 LEAST = 32  # of a size that is made smaller
-FEW = 8  # a size below it may be a count, of which there is another program for each
 # Values of a size by which the class calls something else, after which one of them is taken.
 PATIENCE = 4
 
@@ -50,19 +50,44 @@ class Search:
         setting = Setting(setting.arguments, setting.inputs, BATCHES[number])
         self.trial = Trial(self.make, self.call, setting)
         if not self.formers:  # of the next ones, the same sizes change together
-            self.formers, self._groups = [self.base], list(self.groups(setting))
+            self.formers, self._groups = [self.base], list(find_groups(self, setting))
         left = self._groups
         for _ in range(2):  # a size may wait for another that it goes with
-            failed = []
-            for names in left:
-                changed = self.first(setting, names, self._values(setting, names, number))
-                if changed is setting:
-                    failed.append(names)
-                setting = self.go_on(changed, names)
+            setting, failed = self._change(setting, left, number)
             left = [(name,) for names in failed for name in names] if failed != left else failed
         setting = self._by_pairs(self._by_multiples(setting))
         self.formers = [*self.formers, setting]
         return setting
+
+    def _change(self, setting: Setting, groups: Groups, number: int) -> tuple[Setting, Groups]:
+        """Return a setting in which sizes are others, and those of them that cannot be.
+
+        All are tried at once, then each half of them: most can be others whatever the rest is.
+        """
+        if len(groups) > AT_ONCE:
+            changed, failed = self.at_once(setting, groups, number)
+            if self.trial.compare(changed) == "same":
+                return changed, failed
+            half = len(groups) // 2
+            setting, failed = self._change(setting, groups[:half], number)
+            setting, others = self._change(setting, groups[half:], number)
+            return setting, [*failed, *others]
+        failed = []
+        for names in groups:
+            changed = self.first(setting, names, self.values(setting, names, number))
+            if changed is setting:
+                failed.append(names)
+            setting = self.go_on(changed, names)
+        return setting, failed
+
+    def at_once(self, setting: Setting, groups: Groups, number: int) -> tuple[Setting, Groups]:
+        """Return a setting with the first of other values of some sizes, and those that have none."""
+        staying: Groups = []
+        for names in groups:
+            values = [] if names in self.structural else self.values(setting, names, number)
+            staying += [names] * (not values)
+            setting = setting.set(names, values[0]) if values else setting
+        return setting, staying
 
     def go_on(self, setting: Setting, names: tuple[Name, ...]) -> Setting:
         """Return a setting, by which others are compared from here on: it may call something else than the user's, where inputs are of another size.
@@ -77,7 +102,7 @@ class Search:
         """Return a setting in which sizes that a class took no other value of are so many times larger, as others are now: what these are to divide by."""
         for name in [x for x in setting.names() if self._stays(setting, x)]:
             mine = self.base.get(name)
-            several = [n for n in self._values(setting, (name,), 1) if n % mine == 0]
+            several = [n for n in self.values(setting, (name,), 1) if n % mine == 0]
             setting = self.first(setting, (name,), several[:2])
         return setting
 
@@ -125,7 +150,7 @@ class Search:
         count = type(value) is int and value > 1 and (name,) not in self.structural
         return count and name[0] == "model" and not self.fixed and value == self.base.get(name)
 
-    def _values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
+    def values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
         """Return other values of a size, but those that another size has."""
         value = setting.get(names[0])
         if isinstance(value, float) and not value:
@@ -221,33 +246,3 @@ class Search:
     @cached_property
     def trial(self) -> Trial:
         return Trial(self.make, self.call, self.base)
-
-    def groups(self, setting: Setting) -> Iterator[tuple[Name, ...]]:
-        """Yield the sizes that change together: arguments that are dims of inputs with these."""
-        names = setting.names()
-        inputs = [name for name in names if name[0] == "input"]
-        grouped: set[Name] = set()
-        for name in names:
-            if name in grouped or self.fixed and _stays(name, setting.get(name)):
-                continue
-            same = [x for x in names if setting.get(x) == setting.get(name) and x != name]
-            equal = tuple(x for x in same if x in inputs)
-            apart = name[0] == "model" and not self.together
-            groups = [(name,), (name, *equal)] if apart else [(name, *equal), (name,)]
-            if name[0] == "model":  # a width may have two names
-                single = [x for x in same if x not in inputs and (x,) not in self.structural]
-                groups += [(name, x) for x in single if x not in grouped]
-            for group in dict.fromkeys(groups):
-                if self.first(setting, group, self._values(setting, group, 1)) is not setting:
-                    grouped |= set(group)
-                    yield group
-                    break
-            else:
-                if name[0] == "input":  # a text waits for a table of positions that is longer
-                    grouped |= set(groups[0])
-                    yield groups[0]
-
-
-def _stays(name: Name, value: float) -> bool:
-    """Return whether a size may be what the program itself follows from: a dim of an input, a count or a place of parts."""
-    return name[0] == "input" or value < FEW

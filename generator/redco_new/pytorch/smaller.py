@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from redco_new.pytorch.search import FEW, LEAST, Search
+from redco_new.pytorch.groups import FEW, find_groups
+from redco_new.pytorch.search import LEAST, Search
 from redco_new.pytorch.setting import TORCH, Name, Setting
 
 LARGE = 64  # a size that is at least so large is made smaller
@@ -12,7 +13,7 @@ FIRST = 8  # positions that a table may have before that of a text's first token
 def make_smaller(search: Search) -> Setting:
     """Return a setting of smaller sizes: each the least of its halves that the class takes; or one half, then another, while others become smaller too."""
     setting = search.base
-    groups = list(search.groups(setting))
+    groups = list(find_groups(search, setting, LARGE))
     for names in sorted(groups, key=lambda names: names[0][0] != "input"):  # texts first
         if halves := _halves(search, setting, names):
             changed = search.first(setting, names, [*halves[:1], *halves[1:][-1:]])
@@ -33,7 +34,7 @@ def _halve(search: Search, setting: Setting, names: tuple[Name, ...]) -> Setting
         counts = [x for x in setting.names() if _is_count(search, setting, x, names[0])]
         for one in (changed, *(changed.set((x,), setting.get(x) // 2) for x in counts)):
             if search.trial.compare(one) == "same":
-                return search.go_on(one, names)
+                return one
     return setting
 
 

@@ -10,11 +10,11 @@ from flax import nnx
 from torch.utils import _pytree as pytree
 
 from redco_new.errors import RedcoError
+from redco_new.own.quick_programs import jit_quickly
 from redco_new.pytorch.draft import Draft
 from redco_new.pytorch.gate import MOST, call_torch, error_of
 from redco_new.pytorch.gate_examples import examples, randomize
 from redco_new.pytorch.gate_pair import Pair, input_names, make_pair, printed_arrays, with_weights
-from redco_new.pytorch.gate_programs import jit_quickly
 from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.subject import Subject, Way
 

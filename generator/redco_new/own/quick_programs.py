@@ -1,4 +1,4 @@
-"""How programs of the gate are compiled: each runs once, or a few times."""
+"""How programs are compiled that run once, or a few times, where a project is made."""
 
 from __future__ import annotations
 

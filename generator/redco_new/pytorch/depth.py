@@ -1,6 +1,6 @@
 """A class of many layers, traced as one of few that has the same program: what printing it takes is not to grow with its layers.
 
-The exported program of the user's own class says whether there is one: its layers come back in periods, with all numbers in them, and
+What a call of the user's own class calls says whether there is one: its layers come back in periods, with all numbers in them, and
 the class of two periods has these and all else as it is. How many layers there are is then a field of the config.
 """
 
@@ -11,18 +11,18 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
-from torch import fx
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.constants import numbers_as_steps
 from redco_new.pytorch.construct import construct
-from redco_new.pytorch.exported import export, without_places
 from redco_new.pytorch.paths import own_path
-from redco_new.pytorch.merge import structure
 from redco_new.pytorch.periods import Order, shortest
+from redco_new.pytorch.recorded import Step, record
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.structures import class_of
 from redco_new.pytorch.subject import Way
@@ -33,6 +33,7 @@ MANY = 4  # layers that are traced at once
 # A layer: its list, and its number there.
 Place = tuple[str, int]
 NONE = ("", 0)
+INPUT = "input"
 FIRST = ("first", 0)  # a layer that all others may read: one that computes what these add
 
 
@@ -42,7 +43,7 @@ def with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
     setting: the user's
     """
     try:
-        with numbers_as_steps(), without_places():
+        with numbers_as_steps():
             return _with_few_layers(way, setting)
     except Exception:  # whatever the class's own code raises: it is traced as it is, which says so
         return way, setting
@@ -55,7 +56,7 @@ def _with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
     if not sizes:
         return way, setting
     lists = [path for paths in sizes.values() for path in paths]
-    many, few, counts = Program(way, setting, lists), setting, dict[Name, int]()
+    many, few, counts = Program(trial, way, setting, lists), setting, dict[Name, int]()
     for size, paths in sizes.items():
         wanted = {many.least(path) for path in paths}
         count, least = setting.get(size), wanted.pop() if len(wanted) == 1 else 0
@@ -63,7 +64,7 @@ def _with_few_layers(way: Way, setting: Setting) -> tuple[Way, Setting]:
             few, counts[size] = few.of_layers(size, least), count
     if not counts:
         return way, setting
-    short = Program(way, few, lists)
+    short = Program(trial, way, few, lists)
     if not short.begins(many):
         return way, setting
     draws, whole = short.instance.draws, many.instance.draws
@@ -75,8 +76,9 @@ def is_of_any_length(way: Way, setting: Setting, size: Name, paths: Iterable[str
     """Return whether a class with a layer more in some lists has the same program, but for that: no number in it follows from how many there are."""
     more = setting.of_layers(size, setting.get(size) + 1)
     try:
-        with numbers_as_steps(), without_places():
-            one, other = (Program(way, x, paths) for x in (setting, more))
+        with numbers_as_steps():
+            trial = Trial(way.make, way.call, setting)
+            one, other = (Program(trial, way, x, paths) for x in (setting, more))
     except Exception:  # whatever the class's own code raises
         return False
     return one.has_numbers_of(other)
@@ -88,12 +90,13 @@ def _is_inner(path: str) -> bool:
 
 
 class Program:
-    """The exported program of a class, taken apart by the layers of lists.
+    """The program of a class, taken apart by the layers of lists.
 
+    trial: by which it is called
     lists: their paths
     """
 
-    def __init__(self, way: Way, setting: Setting, lists: Iterable[str]) -> None:
+    def __init__(self, trial: Trial, way: Way, setting: Setting, lists: Iterable[str]) -> None:
         with _Steps() as steps:
             self.instance = construct(lambda: way.make(setting.arguments))
         module = self.instance.module
@@ -103,12 +106,12 @@ class Program:
         self._read = defaultdict[Place, dict[tuple[Any, Any], int]](dict)
         self._draws = defaultdict[Place, list[Hashable]](list)
         self._floats = set[tuple[str, ...]]()  # of steps in no layer
-        self._numbers: dict[fx.Node, tuple[Place, Any]] = {}
-        exported, _ = export(module, setting.arrays(way.call))
-        self._inputs = _inputs(exported)
-        for node in exported.graph.nodes:
-            if node not in self._inputs and node.op != "get_attr":
-                self._add(node)
+        self._numbers: dict[int, tuple[Place, int, int]] = {}
+        arrays = setting.arrays(way.call)
+        self._inputs = _inputs(module, arrays)
+        recorded = record(trial, module, arrays)  # which is kept: no other array has an id of these
+        for step in recorded:
+            self._add(step)
         for path, part in module.named_modules():
             place, name = self._place(path)
             parameters = [(key, _kind(x)) for key, x in part.named_parameters(recurse=False)]
@@ -161,16 +164,16 @@ class Program:
                 return (one, int(number)), name
         return NONE, path
 
-    def _add(self, node: fx.Node) -> None:
-        stack = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
-        place, name = self._place(stack[-1] if stack else "")
-        args, kwargs = self._describe(node.args, place), self._describe(node.kwargs, place)
-        self._numbers[node] = place, len(self._rows[place])
+    def _add(self, step: Step) -> None:
+        place, name = self._place(step.path)
+        given = self._describe(step.given, place)
         if place == NONE:
-            floats = [x for x in tree_leaves((node.args, node.kwargs)) if isinstance(x, float)]
-            self._floats.add((str(node.target), *map(str, floats)))
+            floats = [x for x in tree_leaves(step.given) if isinstance(x, float)]
+            self._floats.add((str(step.function), *map(str, floats)))
+        for i, x in enumerate(step.new):
+            self._numbers[id(x)] = place, len(self._rows[place]), i
         self._rows[place].append(
-            (str(node.target), args, kwargs, _kind(node.meta.get("val")), name)
+            (step.function, given, step.has_gradient, _kind(step.arrays), name)
         )
 
     def _describe(self, x: Any, place: Place) -> Hashable:
@@ -181,26 +184,37 @@ class Program:
             return tuple(self._describe(value, place) for value in x)
         if isinstance(x, slice):
             return self._describe(("slice", x.start, x.stop, x.step), place)
-        return self._array(x, place) if isinstance(x, fx.Node) else (type(x), str(x))
+        if isinstance(x, np.ndarray):
+            return str(x.dtype), x.shape, x.tobytes()
+        return self._array(x, place) if isinstance(x, torch.Tensor) else (type(x), str(x))
 
-    def _array(self, node: fx.Node, place: Place) -> Hashable:
-        if node.op == "get_attr":  # a program within this one, as of what has no gradients
-            inner = getattr(node.graph.owning_module, str(node.target))
-            return structure(inner.graph, str, numbers=True)
-        array = self._inputs.get(node)
-        if isinstance(array, str):
-            owner, name = self._place(array)
-            return "held", self._seen(owner, place), name, _kind(node.meta["val"])
-        owner, number = self._numbers.get(node, (NONE, array))
+    def _array(self, x: torch.Tensor, place: Place) -> Hashable:
+        owner, number, i = self._numbers.get(id(x), (NONE, -1, 0))
+        if number < 0:
+            held = self._inputs.get(id(x), "")
+            if isinstance(held, str):
+                return self._held(x, held, place)
+            return self._read_row((self._seen(NONE, place), held), place)
         if owner == place:
-            return "own", number
+            return "own", number, i
         if owner != NONE:  # from its end: layers of several kinds give what comes last
             number -= len(self._rows[owner])
-        row = self._seen(owner, place), number
+        return self._read_row((self._seen(owner, place), (number, i)), place)
+
+    def _read_row(self, row: tuple[Any, Any], place: Place) -> Hashable:
         if place == NONE:
             return row
         read = self._read[place]  # numbered, as the first layer reads in its place what others do
         return "read", read.setdefault(row, len(read))
+
+    def _held(self, x: torch.Tensor, path: Any, place: Place) -> Hashable:
+        """Return which parameter or buffer an array is, or the numbers of a constant."""
+        if path:
+            owner, name = self._place(path)
+            return "held", self._seen(owner, place), name, _kind(x)
+        if x.is_meta:
+            raise LookupError("an array that no step gave")
+        return "numbers", str(x.tolist()), _kind(x)
 
     def _seen(self, owner: Place, place: Place) -> Hashable:
         """Return which layer another one reads: how many before it, or from the end of a list."""
@@ -210,16 +224,14 @@ class Program:
         return (path, self._counts[path] - number) if path else NONE
 
 
-def _inputs(exported: torch.export.ExportedProgram) -> dict[fx.Node, Hashable]:
-    """Return what a program is given: where a parameter is, numbers, the name of an input."""
-    inputs = dict[fx.Node, Hashable]()
-    specs = {spec.arg.name: spec for spec in exported.graph_signature.input_specs}
-    for node in exported.graph.find_nodes(op="placeholder"):
-        target = specs[node.name].target
-        value = exported.constants.get(target or "")
-        real = isinstance(value, torch.Tensor) and not value.is_meta
-        inputs[node] = ("numbers", str(value.tolist())) if real else target or ("input", node.name)
-    return inputs
+def _inputs(module: nn.Module, arrays: Mapping[str, Any]) -> dict[int, Any]:
+    """Return what a program is given, by its id: where a parameter or a buffer is, the name of an input."""
+    held = dict[int, Any]()
+    for path, part in module.named_modules():
+        own = {k: x for k, x in part._parameters.items() if x is not None} | tensors_of(part)
+        for name, x in own.items():
+            held.setdefault(id(x), f"{path}.{name}".strip("."))
+    return held | {id(x): (INPUT, name) for name, x in arrays.items()}
 
 
 class _Steps(TorchDispatchMode):

@@ -67,7 +67,7 @@ class Trial:
                 if _parts(instance) != self._parts:
                     return "parts"
                 calls = self._calls(instance, setting)
-                return ("same" if calls == self._base_way[2] else "calls") if calls else ""
+                return ("same" if calls == self.base_way[2] else "calls") if calls else ""
         except Exception:  # whatever the user's own code raises
             return ""
 
@@ -97,12 +97,12 @@ class Trial:
 
     def _calls(self, instance: Instance, setting: Setting) -> list[str]:
         """Return what a call of the class calls, one after the other: its parts, and what its author has of torch."""
-        device, every, _ = self._base_way
+        device, every, _ = self.base_way
         call = partial(self._call_on, device, instance, setting)
         return (compute_all_rows(call) or []) if every else call()
 
     @cached_property
-    def _base_way(self) -> tuple[str, bool, list[str]]:
+    def base_way(self) -> tuple[str, bool, list[str]]:
         """How the class of the user's sizes can be called, and what it calls then.
 
         Where its own new tensors lie that say no device, and whether all rows are computed of those that masks select.

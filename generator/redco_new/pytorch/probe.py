@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from redco_new.own.call import Call
-from redco_new.pytorch.search import Search
+from redco_new.pytorch.search import LEAST, Search
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.smaller import make_smaller
 from redco_new.pytorch.trial import Trial
@@ -51,5 +51,7 @@ def find_sizes(
     search.structural |= {(name,) for name in lengths}
     small = make_smaller(search)
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
+    if least == LEAST and small != search.base and search.holds(settings[1:], lengths):
+        return find_sizes(make, call, arguments, 2 * least, by_twos, fixed, together)
     unseen = cache(partial(search.other, small, 3))
     return Sizes(settings + [small] * (small != search.base), small, lengths, unseen)

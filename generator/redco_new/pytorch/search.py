@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from redco_new.own.call import Call
-from redco_new.pytorch.groups import AT_ONCE, Groups, find_groups
+from redco_new.pytorch.groups import AT_ONCE, FEW, Groups, find_groups
 from redco_new.pytorch.setting import BATCHES, Name, Setting
 from redco_new.pytorch.trial import Trial
 
@@ -144,6 +144,21 @@ class Search:
         others = [x for x in setting.names() if x not in names and (x,) not in self.structural]
         return {setting.get(name) for name in others}
 
+    def holds(self, others: list[Setting], lengths: Collection[Name]) -> bool:
+        """Return whether a size is as the user's in each of some smaller settings, and may be another one beside the user's: as heads, of a width that holds no more of them.
+
+        lengths: sizes that are how many parts lists have
+        """
+        names = [x for x in self.base.names() if x[0] == "model" and x not in lengths]
+        counts = [x for x in names if type(mine := self.base.get(x)) is int and mine >= FEW]
+        self.trial = Trial(self.make, self.call, self.base)
+        return not self.fixed and any(
+            self.trial.compare(self.base.set((name,), value)) == "same"
+            for name in counts
+            if all(one.get(name) == self.base.get(name) for one in others)
+            for value in self.values(self.base, (name,), 1)[:PATIENCE]
+        )
+
     def _stays(self, setting: Setting, name: Name) -> bool:
         """Return whether a size of the class is as the user's, and may be another."""
         value = setting.get(name)
@@ -241,7 +256,13 @@ class Search:
         if result == "parts" or result and all(name[0] == "model" for name in names):
             self.structural.add(names)  # as of layers that share one's parameters
             return setting
-        return others[0] if others else setting
+        return others[0] if others and not self._by_chance(setting, names, values) else setting
+
+    def _by_chance(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> bool:
+        """Return whether dims of inputs are as large as an argument that they do not go with: they can be others without it, by which the class calls the same."""
+        inputs = tuple(name for name in names if name[0] == "input")
+        alone = (setting.set(inputs, value) for value in values[:1])
+        return inputs != names and any(self.trial.compare(x) == "same" for x in alone)
 
     @cached_property
     def trial(self) -> Trial:

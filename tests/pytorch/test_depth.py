@@ -52,6 +52,13 @@ def test_as_few_layers_are_traced_as_the_whole_program_has(arguments, layers):
     assert (few, drawn) == (layers, arguments.get("drawn") == "count")
 
 
+def test_how_many_layers_it_needs_is_known_before_anything_is_exported(monkeypatch):
+    import torch
+
+    monkeypatch.delattr(torch.export, "export")
+    assert few_layers(turn=3)[0] == 6
+
+
 def test_what_is_listed_for_each_layer_is_of_as_many():
     few, arguments, _ = few_layers(layers=6, kinds=["", "plain"] * 3)
     assert few == 4 and arguments["kinds"] == ["", "plain"] * 2

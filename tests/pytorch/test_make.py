@@ -67,6 +67,57 @@ def test_sizes_are_others_also_where_a_shorter_text_has_fewer_steps():
     assert len({setting.arguments["width"] for setting in sizes.settings}) == 3
 
 
+def test_sizes_that_can_be_any_are_tried_at_once():
+    from torch import nn
+
+    from redco_new.pytorch.probe import find_sizes
+
+    def make(sizes):
+        tried.append(sizes)
+        return nn.Sequential(*(nn.LeakyReLU(rate) for rate in sizes["rates"].values()))
+
+    tried, rates = [], {f"rate_{i}": 0.01 * (i + 1) for i in range(16)}
+    sizes = find_sizes(make, Call({"input": Input((8,))}), {"rates": rates}, 32)
+    for name in rates:
+        assert len({one.arguments["rates"][name] for one in sizes.settings}) == 3
+    assert len(tried) < 16
+
+
+def test_a_width_stays_large_enough_for_other_numbers_of_heads():
+    from torch import nn
+
+    from redco_new.pytorch.probe import find_sizes
+
+    class Heads(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.query, self.heads = nn.Linear(width, width // heads * heads), heads
+
+        def forward(self, x):
+            first, second = self.query(x).unflatten(-1, (self.heads, -1)).chunk(2, -1)
+            return first * second
+
+    arguments = {"width": 1024, "heads": 32}
+    call = Call({"x": Input((64, 1024))})
+    sizes = find_sizes(lambda sizes: Heads(**sizes), call, arguments, 32)
+    assert len({one.arguments["heads"] for one in sizes.settings}) == 3
+
+
+def test_matrices_that_are_read_one_by_one_have_one_gradient():
+    import torch
+    from torch import nn
+
+    from redco_new.pytorch.gate_draws import WithoutDraws
+
+    matrices, x = nn.Parameter(torch.randn(4, 3, 2)), torch.randn(2)
+    with WithoutDraws(True):
+        rows = [matrices[i] @ x for i in (0, torch.tensor(2), -1)]
+    torch.stack(rows).sum().backward()
+    assert len({row.grad_fn.next_functions[0][0] for row in rows}) == 1
+    wanted = x.expand(4, 3, 2) * torch.tensor([1.0, 0, 1, 1])[:, None, None]
+    assert torch.equal(matrices.grad, wanted)
+
+
 def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
     from torch import nn
 

@@ -144,7 +144,7 @@ class Program:
         return alike and self._floats == other._floats
 
     def _layer(self, path: str, number: int) -> Hashable:
-        """Return what a layer has in common with others of its program, but for what it is given of the one before, or as the first."""
+        """Return what a layer has in common with others of its program, but for what it is arguments of the one before, or as the first."""
         rows, read = self._rows[path, number], [*self._read[path, number]]
         others = ((path, i) for i in range(number + 1, self._counts[path]))
         alike = next(([*self._read[x]] for x in others if self._rows[x] == rows), read)
@@ -166,14 +166,14 @@ class Program:
 
     def _add(self, step: Step) -> None:
         place, name = self._place(step.path)
-        given = self._describe(step.given, place)
+        arguments = self._describe(step.arguments, place)
         if place == NONE:
-            floats = [x for x in tree_leaves(step.given) if isinstance(x, float)]
+            floats = [x for x in tree_leaves(step.arguments) if isinstance(x, float)]
             self._floats.add((str(step.function), *map(str, floats)))
         for i, x in enumerate(step.new):
             self._numbers[id(x)] = place, len(self._rows[place]), i
         self._rows[place].append(
-            (step.function, given, step.has_gradient, _kind(step.arrays), name)
+            (step.function, arguments, step.has_gradient, _kind(step.arrays), name)
         )
 
     def _describe(self, x: Any, place: Place) -> Hashable:
@@ -191,10 +191,10 @@ class Program:
     def _array(self, x: torch.Tensor, place: Place) -> Hashable:
         owner, number, i = self._numbers.get(id(x), (NONE, -1, 0))
         if number < 0:
-            held = self._inputs.get(id(x), "")
-            if isinstance(held, str):
-                return self._held(x, held, place)
-            return self._read_row((self._seen(NONE, place), held), place)
+            path = self._inputs.get(id(x), "")
+            if isinstance(path, str):
+                return self._constant(x, path, place)
+            return self._read_row((self._seen(NONE, place), path), place)
         if owner == place:
             return "own", number, i
         if owner != NONE:  # from its end: layers of several kinds give what comes last
@@ -207,7 +207,7 @@ class Program:
         read = self._read[place]  # numbered, as the first layer reads in its place what others do
         return "read", read.setdefault(row, len(read))
 
-    def _held(self, x: torch.Tensor, path: Any, place: Place) -> Hashable:
+    def _constant(self, x: torch.Tensor, path: Any, place: Place) -> Hashable:
         """Return which parameter or buffer an array is, or the numbers of a constant."""
         if path:
             owner, name = self._place(path)
@@ -226,12 +226,12 @@ class Program:
 
 def _inputs(module: nn.Module, arrays: Mapping[str, Any]) -> dict[int, Any]:
     """Return what a program is given, by its id: where a parameter or a buffer is, the name of an input."""
-    held = dict[int, Any]()
+    sources = dict[int, Any]()
     for path, part in module.named_modules():
         own = {k: x for k, x in part._parameters.items() if x is not None} | tensors_of(part)
         for name, x in own.items():
-            held.setdefault(id(x), f"{path}.{name}".strip("."))
-    return held | {id(x): (INPUT, name) for name, x in arrays.items()}
+            sources.setdefault(id(x), f"{path}.{name}".strip("."))
+    return sources | {id(x): (INPUT, name) for name, x in arrays.items()}
 
 
 class _Steps(TorchDispatchMode):

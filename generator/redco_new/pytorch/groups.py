@@ -17,7 +17,9 @@ AT_ONCE = 2  # sizes of which more are tried at once
 FEW = 8  # a size below it may be a count, of which there is another program for each
 
 
-def find_groups(search: Search, setting: Setting, least: float = -inf) -> Iterator[tuple[Name, ...]]:
+def find_groups(
+    search: Search, setting: Setting, least: float = -inf
+) -> Iterator[tuple[Name, ...]]:
     """Yield the sizes that change together: arguments that are dims of inputs with these.
 
     least: of the sizes that are asked for
@@ -33,10 +35,10 @@ def _groups_of(
 ) -> Iterator[tuple[Name, ...]]:
     """Yield the groups of some sizes, but of those that are in another: all by themselves, where they can be, or of each half."""
     if len(names) > AT_ONCE:
-        found, of_these = _simple_groups(search, setting, names, grouped)
-        if found and search.trial.compare(search.at_once(setting, found, 1)[0]) == "same":
+        simple, of_these = _simple_groups(search, setting, names, grouped)
+        if simple and search.trial.compare(search.at_once(setting, simple, 1)[0]) == "same":
             grouped |= of_these
-            yield from found
+            yield from simple
             return
         half = len(names) // 2
         yield from _groups_of(search, setting, names[:half], grouped)

@@ -27,7 +27,7 @@ class Step:
     """A call of a function of torch.
 
     path: of the part that calls it
-    given: positional arguments, and those by keyword
+    arguments: positional arguments, and those by keyword
     has_gradient: whether it is on the way of one
     arrays: what it gives
     new: which of these are no array that it was given
@@ -35,7 +35,7 @@ class Step:
 
     path: str
     function: Any
-    given: tuple[tuple[Any, ...], dict[str, Any]]
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]
     has_gradient: bool
     arrays: list[torch.Tensor]
     new: list[torch.Tensor]
@@ -81,12 +81,14 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what a function gives."""
-        given = tree_map(lambda x: x, (args, kwargs or {}))  # lists may become longer
-        versions = {id(x): x._version for x in tree_leaves(given) if isinstance(x, torch.Tensor)}
+        arguments = tree_map(lambda x: x, (args, kwargs or {}))  # lists may become longer
+        versions = {
+            id(x): x._version for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)
+        }
         result = func(*args, **(kwargs or {}))
         arrays = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
         if arrays or result is None:  # or it is a shape
             new = [x for x in arrays if versions.get(id(x)) != x._version]
             grad = torch.is_grad_enabled()
-            self.steps.append(Step(self._stack[-1], func, given, grad, arrays, new))
+            self.steps.append(Step(self._stack[-1], func, arguments, grad, arrays, new))
         return result

@@ -84,6 +84,7 @@ def test_sizes_that_can_be_any_are_tried_at_once():
 
 
 def test_a_width_stays_large_enough_for_other_numbers_of_heads():
+    import torch
     from torch import nn
 
     from redco_new.pytorch.probe import find_sizes
@@ -91,16 +92,20 @@ def test_a_width_stays_large_enough_for_other_numbers_of_heads():
     class Heads(nn.Module):
         def __init__(self, width, heads):
             super().__init__()
-            self.query, self.heads = nn.Linear(width, width // heads * heads), heads
+            self.words, self.heads = nn.Embedding(100, width), heads
+            self.query = nn.Linear(width, width // heads * heads)
+            assert heads <= width
 
         def forward(self, x):
-            first, second = self.query(x).unflatten(-1, (self.heads, -1)).chunk(2, -1)
-            return first * second
+            y = self.query(self.words(x)).unflatten(-1, (self.heads, -1))
+            half = y.shape[-1] // 2  # of a head of one, all is the second one
+            return torch.cat([-y[..., half:], y[..., :half]], -1)
 
-    arguments = {"width": 1024, "heads": 32}
-    call = Call({"x": Input((64, 1024))})
+    arguments, call = {"width": 1024, "heads": 32}, Call({"x": Input((64,), "int32", 100)})
     sizes = find_sizes(lambda sizes: Heads(**sizes), call, arguments, 32)
-    assert len({one.arguments["heads"] for one in sizes.settings}) == 3
+    heads = [one.arguments["heads"] for one in sizes.settings[:3]]
+    lengths = [one.inputs["x"].shape[0] for one in sizes.settings[:3]]
+    assert len({*heads, *lengths}) == 6  # it goes with no dim of the inputs
 
 
 def test_matrices_that_are_read_one_by_one_have_one_gradient():

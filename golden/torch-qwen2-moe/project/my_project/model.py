@@ -242,7 +242,7 @@ class Qwen2MoeAttention(nnx.Module):
         self.head_dim = config.hidden_size // config.num_attention_heads
         self.q_proj = nnx.Linear(
             config.hidden_size,
-            config.hidden_size,
+            config.hidden_size // config.num_attention_heads * config.num_attention_heads,
             dtype=config.dtype,
             kernel_init=nnx.initializers.normal(config.initializer_range),
             rngs=rngs,
@@ -261,7 +261,12 @@ class Qwen2MoeAttention(nnx.Module):
             kernel_init=nnx.initializers.normal(config.initializer_range),
             rngs=rngs,
         )
-        self.o_proj = _linear(config, config.hidden_size, config.hidden_size, rngs)
+        self.o_proj = _linear(
+            config,
+            config.hidden_size // config.num_attention_heads * config.num_attention_heads,
+            config.hidden_size,
+            rngs,
+        )
 
     def __call__(self, hidden_states, cos, sin, attend):
         B, S, _ = hidden_states.shape

@@ -31,6 +31,11 @@ def test_buffers_and_attributes_that_a_call_assigns_and_tables_that_it_keeps():
     assert not made.notes
 
 
+def test_a_cache_that_evaluation_writes_into():
+    made = printed("Cached")
+    assert any(f.name == "dtype" for f in made.fields) and not made.notes
+
+
 def test_what_a_later_call_reads_is_refused_with_its_line():
     with pytest.raises(RedcoError, match="its next call gives something else") as caught:
         printed("Remembers")

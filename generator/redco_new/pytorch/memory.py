@@ -25,6 +25,9 @@ def forgets(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         _restore(former)
+        for x in module.buffers():
+            if x.grad_fn is not None:  # of a cache: what a call wrote into it
+                x.detach_()
         _clear_caches(module)
 
 

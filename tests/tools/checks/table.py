@@ -205,5 +205,4 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-
     main(sys.argv[1:])

@@ -43,9 +43,7 @@ def places(value: Any, path: tuple = ()) -> list[tuple]:
     below = (
         value.items()
         if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
+        else enumerate(value) if isinstance(value, list) else ()
     )
     return [path, *(place for key, item in below for place in places(item, (*path, key)))]
 

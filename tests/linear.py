@@ -29,18 +29,15 @@ PROJECT = Path(__file__).parents[1] / "templates" / "project"
 def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    request, model = (
-        SimpleNamespace(lora=None, features=("profile",)),
-        SimpleNamespace(
-            title="Net",
-            own_class="Net",
-            imported=False,
-            branch="",
-            labels="",
-            modules={},
-            weights="weights",
-            checkpoint="",
-        ),
+    request, model = SimpleNamespace(lora=None, features=("profile",)), SimpleNamespace(
+        title="Net",
+        own_class="Net",
+        imported=False,
+        branch="",
+        labels="",
+        modules={},
+        weights="weights",
+        checkpoint="",
     )
     recipe = SimpleNamespace(teacher=False, actors=False, tokenized=False)
     layout = SimpleNamespace(first=SimpleNamespace(trial="--virtual-devices 4"))

@@ -15,15 +15,13 @@ EMITTED = ROOT / "golden"  # what the templates print
 BANNED = frozenset(
     "found each told known taken standing held given kept asked made settled".split()
 )
-VERBS = frozenset(
-    """
+VERBS = frozenset("""
     Act Add Apply Bring Change Check Choose Come Compare Compile Connect Contract Copy Count Cut Deal Derive
     Describe Draw Drop End Enter Evaluate Fill Find Forbid Give Grow Hand Import Insert Join Keep
     Leave List Listen Lock Look Loop Make Match Measure Meet Merge Move Multiply Name Number Parse Pass Permute Print Put
     Raise Read Record Reduce Refuse Register Remove Return Run Save Say Settle Show Sort Stack
     Start Take Tell Tie Trace Train Transform Try Turn Undo Unite Update Wait Walk Watch Write Yield
-    """.split()
-)
+    """.split())
 MOST_MODULES = 3  # that have a public function of one name
 
 

@@ -39,9 +39,9 @@ def test_each_module_of_families_defines_one():
     for info in pkgutil.iter_modules(families.__path__):
         module = import_module(f"{families.__name__}.{info.name}")
         defined = [value for value in vars(module).values() if isinstance(value, Family)]
-        assert defined, (
-            f"{info.name} defines no Family: what families share lies outside of families"
-        )
+        assert (
+            defined
+        ), f"{info.name} defines no Family: what families share lies outside of families"
         assert all(FAMILIES[family.name] is family for family in defined), "two have one name"
 
 

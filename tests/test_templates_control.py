@@ -40,9 +40,9 @@ def test_what_is_included_reads_nothing(path: Path) -> None:
         files = list(TEMPLATES.glob(pattern))
         assert files, f"{pattern} is no file"
         for file in files:
-            assert not re.search(r"\{[{%]", file.read_text()), (
-                f"{file.name} is included, and reads facts"
-            )
+            assert not re.search(
+                r"\{[{%]", file.read_text()
+            ), f"{file.name} is included, and reads facts"
 
 
 def test_no_text_of_a_model_depends_on_a_flag_inside_a_line() -> None:

@@ -7,9 +7,7 @@ from families.test_llama import SMALL
 
 REFERENCES = {
     "mistral": Reference(
-        SMALL | {"sliding_window": 5},
-        check_all,
-        {"7b-v0.1": 7_241_732_096},  # Jiang et al. 2023
+        SMALL | {"sliding_window": 5}, check_all, {"7b-v0.1": 7_241_732_096}  # Jiang et al. 2023
     )
 }
 

@@ -99,9 +99,9 @@ def test_a_text_of_a_million_tokens_fits_on_8_gpus_where_layers_offload(tmp_path
         sent = [one for one in reading.collectives if one.kind == "all-to-all" and one.count > 1]
         assert sum(one.count for one in sent) == 12 * 32
         gathers = [one for one in reading.collectives if one.kind == "all-gather"]
-        assert sum(one.bytes for one in gathers) < 30e9, (
-            "parameters, and nothing that has positions"
-        )
+        assert (
+            sum(one.bytes for one in gathers) < 30e9
+        ), "parameters, and nothing that has positions"
     assert again.peak_bytes < 78 * 2**30, "a device has 79.6; JAX takes three quarters by default"
     assert offload.fits and offload.peak_bytes < 52 * 2**30 and offload.host_bytes < 66 * 2**30
     assert offload.flops < 0.8 * again.flops

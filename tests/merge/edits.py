@@ -69,12 +69,10 @@ def change(text: str, mark: str, pick: Pick) -> str | None:
     node = some(
         text,
         pick,
-        lambda x: (
-            isinstance(x, SIMPLE)
-            and x.lineno == x.end_lineno
-            and isinstance(getattr(x, "value", None), ast.expr)
-            and not is_text(x)
-        ),
+        lambda x: isinstance(x, SIMPLE)
+        and x.lineno == x.end_lineno
+        and isinstance(getattr(x, "value", None), ast.expr)
+        and not is_text(x),
     )
     if node is None:
         return None

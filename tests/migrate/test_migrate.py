@@ -356,9 +356,9 @@ def test_what_takes_the_place_is_in_the_runtime():
             module, _, last = name.rpartition(".")
             own = module.startswith(("redco_runtime", "project.runtime"))
             if own and name_now(name) not in moved:
-                assert last in defined(file_of(module)), (
-                    f"{codemod.title}: a later migration has to go on from it"
-                )
+                assert last in defined(
+                    file_of(module)
+                ), f"{codemod.title}: a later migration has to go on from it"
 
 
 def test_what_is_gone_is_gone():

@@ -27,9 +27,8 @@ TABLE, ROWS = P("model", "fsdp"), {"rows_BSD": P("data", None, "fsdp")}
 def _step(S, axes, dtype="float32", plain=False):
     """Return the function (table, ids, weights) -> (rows, gradient of the table), and such arrays."""
     keys = jax.random.split(jax.random.key(S), 3)
-    table_VD, weights_BSD = (
-        jax.random.normal(keys[0], (V, D)),
-        jax.random.normal(keys[1], (B, S, D)),
+    table_VD, weights_BSD = jax.random.normal(keys[0], (V, D)), jax.random.normal(
+        keys[1], (B, S, D)
     )
     ids_BS = jax.random.randint(keys[2], (B, S), 0, V)
 

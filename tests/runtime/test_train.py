@@ -146,9 +146,8 @@ def test_nothing_needs_to_be_held_out(run, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 16])
 def test_predictions_are_of_each_example_whatever_the_batch(steps, batch_size):
-    model, config = (
-        ModelState({"w": jnp.arange(4.0)}, {}),
-        Config(train=Train(batch_size=batch_size)),
+    model, config = ModelState({"w": jnp.arange(4.0)}, {}), Config(
+        train=Train(batch_size=batch_size)
     )
     texts = Inference(steps, PIPELINE, config).predict(model, examples(5))
     assert texts == [f"{row['x'] @ np.arange(4.0):.3f}" for row in examples(5)]

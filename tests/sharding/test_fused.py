@@ -124,9 +124,10 @@ BETWEEN = {
     "what needs all": lambda h: h / jnp.sum(jnp.abs(h), -1, keepdims=True),
     "its own derivative": jax.nn.relu,
     "a loop": lambda h: jax.lax.scan(lambda c, _: (jnp.sin(c), None), h, None, 2)[0],
-    "a constant of a loop": lambda h: (
-        jax.lax.scan(lambda c, _: (c + h[..., :F].sum(), None), 0.0, None, 2)[0] + h
-    ),
+    "a constant of a loop": lambda h: jax.lax.scan(
+        lambda c, _: (c + h[..., :F].sum(), None), 0.0, None, 2
+    )[0]
+    + h,
     "a split with an empty piece": lambda h: jnp.concatenate(jnp.split(h, [0, F], -1), -1),
     "a sum over rows": lambda h: h + h.sum(0, keepdims=True),
 }
@@ -158,9 +159,8 @@ def test_the_parameters_may_come_in_another_dtype():
     forward, params, batch = ZOO["gpt2_unrolled"]
     plan = plan_sharding(forward, params, batch, MESH, apart=True)
     half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), values(params, V))
-    out, expected = (
-        plan.forward(plan.store(half), values(batch, V, 1)),
-        forward(half, values(batch, V, 1)),
+    out, expected = plan.forward(plan.store(half), values(batch, V, 1)), forward(
+        half, values(batch, V, 1)
     )
     assert out.dtype == expected.dtype
     np.testing.assert_allclose(

@@ -63,13 +63,10 @@ def test_it_is_another_model_with_the_same_pipeline(llama):
 
 def test_it_trains_as_llama_from_what_fits(life, llama):
     new, gone = (
-        (
-            "ln_1/scale",
-            "ln_2/scale",
-            "mlp/gate/kernel",
-        ),
-        "left out, since the model does not",
-    )
+        "ln_1/scale",
+        "ln_2/scale",
+        "mlp/gate/kernel",
+    ), "left out, since the model does not"
     names = ", ".join(f"layers/{name}" for name in new)
     assert f"as in a new model, since runs/a does not have them: {names}\n" in llama.said
     assert f"{gone} have them: head/bias, layers/ln/bias, " in llama.said

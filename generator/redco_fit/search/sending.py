@@ -76,9 +76,8 @@ def sending(
         passes = 1 if of_parameters and {*axes} <= {DATA, EXPERT} else micro_batches
         if of_parameters:
             codes = _coded(model) / 2 if one.kind == "all-gather" else 0.0
-            size, messages = (
-                one.bytes * narrow * (1 - codes),
-                _joined(model, one.kind, axes, narrow),
+            size, messages = one.bytes * narrow * (1 - codes), _joined(
+                model, one.kind, axes, narrow
             )
         else:
             size, messages = _of_activations(model, one, cut, repeated)

@@ -67,18 +67,15 @@ def _check(facts: Facts) -> None:
         return isinstance(value, dict) and all(isinstance(x, of) for x in value.values())
 
     forms = {
-        "loss": lambda x: (
-            is_table(x, list) and all(isinstance(n, int | float) for row in x.values() for n in row)
-        ),
+        "loss": lambda x: is_table(x, list)
+        and all(isinstance(n, int | float) for row in x.values() for n in row),
         "order": lambda x: isinstance(x, list) and all(isinstance(one, str) for one in x),
         "reach": lambda x: isinstance(x, str),
         "specs": lambda x: is_table(x, str),
         "checkpoint": lambda x: is_table(x, str),
-        "collectives": lambda x: (
-            is_table(x, dict)
-            and {*x} == {"bytes", "places"}
-            and all(is_table(part, int) for part in x.values())
-        ),
+        "collectives": lambda x: is_table(x, dict)
+        and {*x} == {"bytes", "places"}
+        and all(is_table(part, int) for part in x.values()),
     }
     for name, value in facts.values.items():
         if name not in forms or not forms[name](value):

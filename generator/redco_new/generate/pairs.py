@@ -39,9 +39,7 @@ PAIRS = (
     Pair(
         "--lora: sweep",
         lambda one: _sweeps(one) and (not one.is_family or one.of_transformers or bool(one.via)),
-        lambda one: (
-            f"{one.model_name} is a class of its own, and many adapters at once are of a family of redco's"
-        ),
+        lambda one: f"{one.model_name} is a class of its own, and many adapters at once are of a family of redco's",
         "leave sweep out of --lora, or choose a family: `redco models` lists them",
     ),
     _not_with_a_sweep("--products", lambda one: one.products != COMPUTE, "products in 8 bits"),
@@ -55,9 +53,7 @@ PAIRS = (
     Pair(
         "--lora",
         lambda one: one.lora is not None and one.lora.dropout > 0 and STAGE in one.mesh,
-        lambda one: (
-            f"stage={one.mesh[STAGE]}: a micro-batch does not know which of its numbers a step drops"
-        ),
+        lambda one: f"stage={one.mesh[STAGE]}: a micro-batch does not know which of its numbers a step drops",
         "leave dropout out of --lora",
     ),
     Pair(
@@ -81,9 +77,7 @@ PAIRS = (
     Pair(
         "--products",
         lambda one: one.products != COMPUTE and one.lora is not None and bool(one.lora.base),
-        lambda one: (
-            f"--lora base={one.lora and one.lora.base} stores kernels in few bits, and multiplies them in {one.dtype}"
-        ),
+        lambda one: f"--lora base={one.lora and one.lora.base} stores kernels in few bits, and multiplies them in {one.dtype}",
         "leave one of them out",
     ),
 )

@@ -22,14 +22,12 @@ from redco_new.own.smaller import Tiny
 from redco_new.render.values import Code, Name, Plain
 
 # Flags of train.py, which an argument of the constructor cannot have too.
-FLAGS = frozenset(
-    """
+FLAGS = frozenset("""
     adam_epsilon algorithm batch_size best beta1 beta2 clip_norm ema_decay epochs eval_every eval_examples
     eval_rows final_rate held_out help init keep keep_every learning_rate learning_rate_decay log log_every max_skips
     mesh micro_batches moment_dtype num_examples on_nan patience preset preview profile sample_prompts save_every
     schedule seed settings silence spike step_timeout steps virtual_devices warmup_steps weight_decay workdir
-    """.split()
-)
+    """.split())
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,9 @@ from redco_new.own.flows import Flow, Notes, Value, constant_value, union
 from redco_new.own.use_rules import RULES
 
 # What has the numbers of its operands in it, each in some place.
-MOVES = frozenset(
-    """broadcast_in_dim clamp concatenate convert_element_type copy dynamic_slice
+MOVES = frozenset("""broadcast_in_dim clamp concatenate convert_element_type copy dynamic_slice
     dynamic_update_slice expand_dims optimization_barrier pad reduce_precision reshape rev scatter
-    sharding_constraint slice split squeeze stop_gradient transpose""".split()
-)
+    sharding_constraint slice split squeeze stop_gradient transpose""".split())
 
 
 def find_uses(program: ClosedJaxpr, inputs: Sequence[str], parameters: Sequence[bool]) -> Notes:

@@ -102,9 +102,9 @@ class Steps:
         self.place = {node: (t, k) for t, row in enumerate(rows) for k, node in enumerate(row)}
         self.states: dict[int, Step] = {}
         self.read: dict[tuple[Step, int, int], list[int]] = {}
-        self.written: dict[
-            int, int
-        ] = {}  # place of a select_scatter -> the dim of which all is written
+        self.written: dict[int, int] = (
+            {}
+        )  # place of a select_scatter -> the dim of which all is written
 
     def fits(self) -> bool:
         """Return whether each time reads what the one before gives, and places that count."""

@@ -205,4 +205,5 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
+
     main(sys.argv[1:])

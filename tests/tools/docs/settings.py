@@ -55,11 +55,8 @@ def settings(source: str, name: str) -> Iterator[tuple[str, ...]]:
             said = [above.removeprefix("# ")] if above.startswith("# ") else []
             flag = ast.unparse(field.target).replace("_", "-")
             default, takes = (ast.unparse(x) for x in (field.value, field.annotation))
-            yield (
-                f"`--{flag}`",
-                f"`{takes}`",
-                f"`{default}`",
-                "; ".join([behind, *said]).strip("; "),
+            yield f"`--{flag}`", f"`{takes}`", f"`{default}`", "; ".join([behind, *said]).strip(
+                "; "
             )
 
 

@@ -54,10 +54,9 @@ def rows_of_data():
 def rows_of_faults():
     for name, killed in (("process 0 is killed", 0), ("the last is killed", -1)):
         with tempfile.TemporaryDirectory() as folder:
-            yield (
-                f"{name}: lines",
-                {n: run.lines_of_fault(n, killed, folder) for n in (2, 4, 8, 16)},
-            )
+            yield f"{name}: lines", {
+                n: run.lines_of_fault(n, killed, folder) for n in (2, 4, 8, 16)
+            }
 
 
 def rows_of_imitated():

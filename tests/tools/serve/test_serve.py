@@ -20,20 +20,22 @@ SERVE = Path(os.environ.get("SERVE", ".serve/bin")).resolve() / "python"
 OPENED = Path(__file__).with_name("opened.py")
 IDS = [*range(40, 100)]
 PROMPTS = ("The ", "if x:\n  ", "naïve ☃")
-FAMILIES = {  # family -> how far its logits may be off; gelu of llama.cpp is read from a table of float16
-    "llama": 1e-2,
-    "mistral": 1e-2,
-    "mixtral": 1e-2,
-    "qwen2": 1e-2,
-    "qwen3": 1e-2,
-    "qwen3-moe": 1e-2,
-    "gemma2": 1e-2,
-    "gemma3": 1e-2,
-    "phi-3": 1e-2,
-    "gpt2": 1e-2,
-    "gpt-neox": 1e-2,
-    "olmo2": 1e-2,
-}
+FAMILIES = (
+    {  # family -> how far its logits may be off; gelu of llama.cpp is read from a table of float16
+        "llama": 1e-2,
+        "mistral": 1e-2,
+        "mixtral": 1e-2,
+        "qwen2": 1e-2,
+        "qwen3": 1e-2,
+        "qwen3-moe": 1e-2,
+        "gemma2": 1e-2,
+        "gemma3": 1e-2,
+        "phi-3": 1e-2,
+        "gpt2": 1e-2,
+        "gpt-neox": 1e-2,
+        "olmo2": 1e-2,
+    }
+)
 LOGITS = """
 import json, sys
 import jax, numpy as np

@@ -100,9 +100,8 @@ class Survived:
             for when in WHEN:
                 some = [one for one in self.kills if (one.victims, one.when) == (victims, when)]
                 who = "both processes" if len(victims) > 1 else f"process {victims[0]}"
-                untidy, torn = (
-                    sum(not one.tidy for one in some),
-                    sum(bool(one.torn) for one in some),
+                untidy, torn = sum(not one.tidy for one in some), sum(
+                    bool(one.torn) for one in some
                 )
                 rows.append(f"| {who} | {when} | {len(some)} | {untidy} | {torn} |")
         return TABLE.format(

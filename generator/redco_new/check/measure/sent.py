@@ -25,9 +25,8 @@ def tell_sent(project: Project, text: str, mesh: Any, length: Length) -> None:
     for one in collectives(text, devices):
         if one.bytes < LEAST:
             continue
-        what, place = (
-            f"{one.kind} over {axes_between(one, mesh.shape)}",
-            where(project, lines.get(one.frame)),
+        what, place = f"{one.kind} over {axes_between(one, mesh.shape)}", where(
+            project, lines.get(one.frame)
         )
         size = one.runs * one.bytes
         sums[what] = sums.get(what, 0) + size

@@ -9,7 +9,7 @@ C cache slots, M parts, V vocab, E ids that end an answer.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -68,108 +68,159 @@ def draw_answers(
             "draw_answers: copies and max_new_tokens must be at least 1, and temperature at least 0, "
             f"not {copies}, {max_new_tokens} and {temperature}."
         )
-    reader, (B, S), T = for_tokens(model), input_ids_BS.shape, max_new_tokens
+    (B, S), N = input_ids_BS.shape, input_ids_BS.shape[0] * copies
     # From the end of each row, its padding moves to the start.
     lengths_B = mask_BS.sum(axis=1)
     source_BS = (jnp.arange(S)[None, :] + lengths_B[:, None]) % S
     input_ids_BS = jnp.take_along_axis(input_ids_BS, source_BS, axis=1)
     mask_BS = jnp.take_along_axis(mask_BS, source_BS, axis=1)
     positions_BS = jnp.maximum(jnp.cumsum(mask_BS, axis=1) - 1, 0)
-    N, C = B * copies, S + T - 1  # the last token is never fed back
-    M = math.gcd(B, math.prod(free_axes().values()))  # no device has rows of two parts
-    n, most = N // M, min(N // M, max(FEW, SLOTS // C))
-    ends_E = jnp.array(tuple(stop_ids), jnp.int32)
-
-    def draw(logits_RV, number_R, i_R):
-        if temperature == 0.0:
-            return logits_RV.argmax(axis=-1).astype(jnp.int32)
-        keys_R = jax.vmap(lambda *by: jax.random.fold_in(jax.random.fold_in(key, by[0]), by[1]))
-        draw_each = jax.vmap(jax.random.categorical)
-        return draw_each(keys_R(number_R, i_R), logits_RV / temperature).astype(jnp.int32)
-
-    def logits(x_RSD):
-        return reader.logits(x_RSD[:, -1:])[:, 0].astype(jnp.float32)
-
+    draw, reader = partial(_draw, temperature=temperature, key=key), for_tokens(model)
     x_BSD, read = model.decode(input_ids_BS, positions_BS, mask_BS, model.init_cache(B, S), 0)
-    logits_NV = jnp.repeat(logits(x_BSD), copies, axis=0)
+    logits_NV = jnp.repeat(_last_logits(reader, x_BSD), copies, axis=0)
     first_N = draw(logits_NV, jnp.arange(N), jnp.zeros(N, jnp.int32))
-    tokens_NT = jnp.repeat(first_N[:, None], T, axis=1)
-    if T == 1:
+    tokens_NT = jnp.repeat(first_N[:, None], max_new_tokens, axis=1)
+    if max_new_tokens == 1:
         return tokens_NT
+    M = math.gcd(B, math.prod(free_axes().values()))  # no device has rows of two parts
+    ends_E, caches = jnp.array(tuple(stop_ids), jnp.int32), CacheRows(model.init_cache, M)
+    turns = Turns(reader, draw, caches, ends_E, read, lengths_B, copies, N // M, S, max_new_tokens)
+    state = turns.begin(tokens_NT, model.init_cache, M)
+    return jax.lax.while_loop(turns.wait, turns.take, state).tokens_NT
 
-    def goes_on(rows):
-        ended_R = (rows.last_R1() == ends_E[None, :]).any(axis=1)
-        return (rows.answer_R < n) & (rows.drawn_R < T) & ~ended_R
 
-    caches = CacheRows(model.init_cache, M)
-    chunk = CHUNK * -(-(T - 1) // (CHUNK * LENGTHS))
-    lengths = [min(end, C) for end in range(S + chunk, C + chunk, chunk)]
-    sizes = [most >> i for i in range(SIZES if T > CHUNK else 1) if not i or most >> i >= FEW]
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class State:
+    """Between two turns. next_M1: the answer of each part that begins next; index: the first free slot of all rows."""
 
-    def refill(state):
+    tokens_NT: jax.Array
+    next_M1: jax.Array
+    index: jax.Array
+    rows: Rows
+    cache: Any
+
+
+@dataclass(frozen=True)
+class Turns:
+    """In a turn, answers that wait begin in rows that are free, and rows are drawn until it is time for the next.
+
+    reader: the model; draw: `_draw` of one key; read: the cache of the questions; n: answers of a part.
+    """
+
+    reader: Any
+    draw: Callable[..., jax.Array]
+    caches: CacheRows
+    ends_E: jax.Array
+    read: Any
+    lengths_B: jax.Array
+    copies: int
+    n: int
+    S: int
+    T: int
+
+    @property
+    def C(self) -> int:
+        """The slots of the cache: the last token is never fed back."""
+        return self.S + self.T - 1
+
+    @property
+    def most(self) -> int:
+        """The rows of a part that are drawn at once."""
+        return min(self.n, max(FEW, SLOTS // self.C))
+
+    def begin(self, tokens_NT: jax.Array, init_cache: Callable[[int, int], Any], M: int) -> State:
+        """Return the state in which no row has an answer."""
+        none_R, R = jnp.full(M * self.most, self.n, jnp.int32), M * self.most
+        rows = Rows(none_R, 0 * none_R, 0 * none_R + 1, jnp.zeros((R, self.T), jnp.int32))
+        next_M1 = jnp.zeros((M, 1), jnp.int32)
+        return State(tokens_NT, next_M1, jnp.int32(self.S), rows, init_cache(R, self.C))
+
+    def wait(self, state: State) -> jax.Array:
+        """Return whether an answer waits to begin or to go on."""
+        return (state.next_M1 < self.n).any() | self._goes_on(state.rows).any()
+
+    def take(self, state: State) -> State:
+        """Take a turn, by the program of the fewest rows and slots that it needs."""
+        chunk = CHUNK * -(-(self.T - 1) // (CHUNK * LENGTHS))
+        lengths = [min(end, self.C) for end in range(self.S + chunk, self.C + chunk, chunk)]
+        halvings = range(SIZES if self.T > CHUNK else 1)
+        sizes = [self.most >> i for i in halvings if not i or self.most >> i >= FEW]
+        programs = [partial(self._go_on, length, size) for length in lengths for size in sizes]
+        state = self._refill(state)
+        count = (in_parts(state.rows.answer_R, len(state.next_M1)) < self.n).sum(axis=1).max()
+        size = (jnp.array(sizes) >= count).sum() - 1
+        at = (state.index - self.S) // chunk * len(sizes) + size
+        return jax.lax.switch(at, programs, state)
+
+    def _refill(self, state: State) -> State:
         """Put those that go on first, and behind them those that wait; the longest begins with the first slot."""
-        tokens_NT, next_M1, index, rows, cache = state
-        on_MR = in_parts(goes_on(rows), M)
+        M, rows = len(state.next_M1), state.rows
+        on_MR = in_parts(self._goes_on(rows), M)
         at_MR, kept_M1 = jnp.argsort(~on_MR, axis=1), on_MR.sum(axis=1, keepdims=True)
-        behind_MR = jnp.arange(most)[None, :] - kept_M1
-        new_MR, wait_MR = behind_MR >= 0, jnp.minimum(next_M1 + behind_MR, n)
+        behind_MR = jnp.arange(self.most)[None, :] - kept_M1
+        new_MR, wait_MR = behind_MR >= 0, jnp.minimum(state.next_M1 + behind_MR, self.n)
         new_R, rows = new_MR.reshape(-1), jax.tree.map(lambda x: take_rows(x, at_MR), rows)
-        used_R = jnp.where(new_R, 0, index - rows.first_R)
-        end = jnp.maximum(used_R.max(), S)
-        of_MR = wait_MR // copies
-        used_R = jnp.where(new_R, take_rows(lengths_B, of_MR), used_R)
+        used_R = jnp.where(new_R, 0, state.index - rows.first_R)
+        end = jnp.maximum(used_R.max(), self.S)
+        of_MR = wait_MR // self.copies
+        used_R = jnp.where(new_R, take_rows(self.lengths_B, of_MR), used_R)
         rows = Rows(
             jnp.where(new_R, wait_MR.reshape(-1), rows.answer_R),
             end - used_R,
             jnp.where(new_R, 1, rows.drawn_R),
-            jnp.where(new_R[:, None], take_rows(tokens_NT, wait_MR), rows.tokens_RT),
+            jnp.where(new_R[:, None], take_rows(state.tokens_NT, wait_MR), rows.tokens_RT),
         )
-        cache = caches.refill(cache, at_MR, index - end, read, of_MR, end - S, new_R)
-        return tokens_NT, next_M1 + most - kept_M1, end, rows, cache
+        back, ahead = state.index - end, end - self.S
+        cache = self.caches.refill(state.cache, at_MR, back, self.read, of_MR, ahead, new_R)
+        next_M1 = state.next_M1 + self.most - kept_M1
+        return State(state.tokens_NT, next_M1, end, rows, cache)
 
-    def go_on(length, size, state):
+    def _go_on(self, length: int, size: int, state: State) -> State:
         """Draw for the first rows of each part, until `length` slots are full or half of the rows have ended."""
-        tokens_NT, next_M1, index, all_rows, whole = state
-        rows = jax.tree.map(lambda x: first_rows(x, size, M), all_rows)
-        number_R = (in_parts(rows.answer_R, M) + n * jnp.arange(M)[:, None]).reshape(-1)
+        M = len(state.next_M1)
+        rows = jax.tree.map(lambda x: first_rows(x, size, M), state.rows)
+        number_R = (in_parts(rows.answer_R, M) + self.n * jnp.arange(M)[:, None]).reshape(-1)
         mask_RC = jnp.arange(length)[None, :] >= rows.first_R[:, None]
-        begun = goes_on(rows).sum()
+        begun = self._goes_on(rows).sum()
 
         def step(carry):
             index, rows, cache = carry
             places_R1 = index - rows.first_R[:, None]
-            x_R1D, cache = reader.decode(rows.last_R1(), places_R1, mask_RC, cache, index)
-            next_R, on_R = draw(logits(x_R1D), number_R, rows.drawn_R), goes_on(rows)
+            x_R1D, cache = self.reader.decode(rows.last_R1(), places_R1, mask_RC, cache, index)
+            next_R = self.draw(_last_logits(self.reader, x_R1D), number_R, rows.drawn_R)
+            on_R = self._goes_on(rows)
             # What is behind it too, where no further step comes.
-            fill_RT = on_R[:, None] & (jnp.arange(T)[None, :] >= rows.drawn_R[:, None])
+            fill_RT = on_R[:, None] & (jnp.arange(self.T)[None, :] >= rows.drawn_R[:, None])
             tokens_RT = jnp.where(fill_RT, next_R[:, None], rows.tokens_RT)
             rows = replace(rows, tokens_RT=tokens_RT, drawn_R=rows.drawn_R + on_R)
             return index + 1, rows, cache
 
         def more(carry):
             index, rows, _ = carry
-            return (index < length) & (2 * goes_on(rows).sum() > begun)
+            return (index < length) & (2 * self._goes_on(rows).sum() > begun)
 
-        carry = index, rows, caches.first(whole, size, length)
+        carry = state.index, rows, self.caches.first(state.cache, size, length)
         index, rows, cache = jax.lax.while_loop(more, step, carry)
         put = jax.vmap(lambda x_nT, at_R, x_RT: x_nT.at[at_R].set(x_RT, mode="drop"))
-        tokens_MnT = put(*(in_parts(x, M) for x in (tokens_NT, rows.answer_R, rows.tokens_RT)))
-        all_rows = jax.tree.map(lambda x, own: put_rows(x, own, M), all_rows, rows)
-        return tokens_MnT.reshape(N, T), next_M1, index, all_rows, caches.put(whole, cache)
+        parts = (in_parts(x, M) for x in (state.tokens_NT, rows.answer_R, rows.tokens_RT))
+        tokens_NT = put(*parts).reshape(state.tokens_NT.shape)
+        rows = jax.tree.map(lambda x, own: put_rows(x, own, M), state.rows, rows)
+        return State(tokens_NT, state.next_M1, index, rows, self.caches.put(state.cache, cache))
 
-    programs = [partial(go_on, length, size) for length in lengths for size in sizes]
+    def _goes_on(self, rows: Rows) -> jax.Array:
+        ended_R = (rows.last_R1() == self.ends_E[None, :]).any(axis=1)
+        return (rows.answer_R < self.n) & (rows.drawn_R < self.T) & ~ended_R
 
-    def turn(state):
-        _, _, index, rows, _ = state = refill(state)
-        count = (in_parts(rows.answer_R, M) < n).sum(axis=1).max()
-        size = (jnp.array(sizes) >= count).sum() - 1
-        return jax.lax.switch((index - S) // chunk * len(sizes) + size, programs, state)
 
-    def waits(state):
-        _, next_M1, _, rows, _ = state
-        return (next_M1 < n).any() | goes_on(rows).any()
+def _last_logits(reader: Any, x_RSD: jax.Array) -> jax.Array:
+    return reader.logits(x_RSD[:, -1:])[:, 0].astype(jnp.float32)
 
-    none_R = jnp.full(M * most, n, jnp.int32)
-    rows = Rows(none_R, 0 * none_R, 0 * none_R + 1, jnp.zeros((M * most, T), jnp.int32))
-    next_M1, cache = jnp.zeros((M, 1), jnp.int32), model.init_cache(M * most, C)
-    return jax.lax.while_loop(waits, turn, (tokens_NT, next_M1, jnp.int32(S), rows, cache))[0]
+
+def _draw(logits_RV, number_R, i_R, *, temperature: float, key: jax.Array) -> jax.Array:
+    """Draw a token for each row by the numbers of its answer and of the token."""
+    if temperature == 0.0:
+        return logits_RV.argmax(axis=-1).astype(jnp.int32)
+    keys_R = jax.vmap(lambda *by: jax.random.fold_in(jax.random.fold_in(key, by[0]), by[1]))
+    draw_each = jax.vmap(jax.random.categorical)
+    return draw_each(keys_R(number_R, i_R), logits_RV / temperature).astype(jnp.int32)

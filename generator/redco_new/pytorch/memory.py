@@ -87,9 +87,9 @@ def writes_buffers() -> Iterator[None]:
     assign = nn.Module.__setattr__
 
     def write(part: nn.Module, name: str, value: Any) -> None:
-        buffer = part._buffers.get(name)
-        same = isinstance(value, torch.Tensor) and value is not buffer and buffer is not None
-        if same and (value.shape, value.dtype) == (buffer.shape, buffer.dtype):
+        buffer: Any = part._buffers.get(name)
+        new = buffer is not None and isinstance(value, torch.Tensor) and value is not buffer
+        if new and (value.shape, value.dtype) == (buffer.shape, buffer.dtype):
             buffer.copy_(value)
         else:
             assign(part, name, value)

@@ -11,6 +11,6 @@ WRITE = torch.ops.aten.copy_.default  # into a buffer, which the next call reads
 def drop_unread(graph: fx.Graph) -> None:
     """Drop the steps of a functional program that nobody reads: they do nothing, but those that write buffers."""
     for node in reversed(graph.nodes):
-        kept = node.op in ("placeholder", "output") or node.target == WRITE
-        if not node.users and not kept:
+        does_something = node.op in ("placeholder", "output") or node.target == WRITE
+        if not node.users and not does_something:
             graph.erase_node(node)

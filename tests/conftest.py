@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from programs import ORDER, keep_programs, kept_programs, link_programs
+from programs import ORDER, WHOLE, keep_programs, kept_programs, link_programs
 
 OWN = None  # the workers of xdist have that of the first process
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -25,12 +25,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
 
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-# LLVM alone is faster than MLIR before it: two fifths of the CPU's time of a first run of programs.
-# On programs in one piece it takes two thirds of the time that it takes on 32 pieces.
 # Projects' own options, by which XLA compiles for speed, leave to these what they name.
-QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
-WHOLE = "--xla_cpu_parallel_codegen_split_count=1"
-os.environ.setdefault("XLA_FLAGS", f"{QUICK} {WHOLE} {ORDER}")
+os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0 {WHOLE} {ORDER}")
 gc.set_threshold(100_000, 20, 100)
 
 import jax  # noqa: E402

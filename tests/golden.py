@@ -23,6 +23,7 @@ import golden_layouts
 import jax
 from bad_input import complaint
 from generated import texts
+from programs import SOON, WHOLE
 
 from redco_new.project.create import write_tree
 from redco_new.project.archive import unpack
@@ -173,7 +174,7 @@ def losses(files: Texts, case: Path) -> list[float]:
 def plain_environment() -> dict[str, str]:
     """This process's environment, for JAX on the CPU and nothing else."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    return {**kept, "JAX_PLATFORMS": "cpu"}
+    return {**kept, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"{SOON} {WHOLE}"}
 
 
 def losses_differ(path: Path, new: list[float]) -> str:

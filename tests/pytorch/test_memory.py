@@ -63,7 +63,9 @@ def test_what_training_writes_into_buffers_is_carried_and_read_in_evaluation():
 
 
 def test_what_evaluation_writes_and_reads_is_refused_with_its_line():
-    with pytest.raises(RedcoError, match="evaluation reads what it wrote into its buffer mean") as e:
+    with pytest.raises(
+        RedcoError, match="evaluation reads what it wrote into its buffer mean"
+    ) as e:
         printed("NormsAlways")
     assert e.value.where == line_of("self.mean.lerp_(")
     assert e.value.todo == "write it within `if self.training:`"

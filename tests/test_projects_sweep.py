@@ -14,6 +14,7 @@ from redco_new.request import Request
 # For some adapters of a sweep, how far three steps are from those of a project of one, on the same batches and base.
 STEPS = """
 import json, sys
+sys.path += ["many", "alone"]
 from dataclasses import replace
 from itertools import islice
 import jax
@@ -95,11 +96,8 @@ def test_each_adapter_takes_the_steps_of_its_own_run(further, tmp_path):
         flags = {"recipe": "sft", "mesh": "data=2", "lora": lora + further}
         create_project(Request.from_flags(folder, "llama", **flags), tmp_path)
     (tmp_path / "steps.py").write_text(STEPS)
-    code, out, err = run(
-        f"{sys.executable} steps.py {shlex.quote(json.dumps(CASES[further]))}",
-        tmp_path,
-        PYTHONPATH=f"{tmp_path / 'many'}:{tmp_path / 'alone'}",
-    )
+    cases = shlex.quote(json.dumps(CASES[further]))
+    code, out, err = run(f"{sys.executable} steps.py {cases}", tmp_path)
     assert code == 0, err
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("[")]
     assert len(lines) == sum(len(numbers) for _, numbers, *_ in CASES[further])

@@ -156,6 +156,16 @@ def test_an_output_without_rows_in_front_needs_a_wrapper(tmp_path):
     assert "return self.net(x=x)" in str(caught.value)
 
 
+def test_an_output_that_compares_rows_with_each_other(tmp_path):
+    text = NET.format("y=0").replace("return self.up(x)", "return self.up(x) @ self.up(x).T")
+    with pytest.raises(RedcoError, match="Net makes an array of which two dims are B: ") as caught:
+        written(tmp_path, text, "return {'width': 4}, {'x': np.ones((1, 4), 'f')}")
+    assert "compare rows in `loss` of pipeline.py" in str(caught.value)
+    text = NET.format("y=0").replace("width, 2", "width, 8")
+    same = written(tmp_path, text, "return {'width': 8}, {'x': np.ones((1, 8), 'f')}")
+    assert same.output.shape == (8, 8)  # as wide as the rows that are traced
+
+
 def test_a_wrapper_that_is_ready_to_paste(tmp_path):
     with pytest.raises(RedcoError) as caught:
         written(

@@ -73,3 +73,70 @@ class Writes(nn.Module):
         self.cache_k = self.cache_k.to(x)
         self.cache_k[: ids.shape[0], : ids.shape[1]] = x
         return self.cache_k[: ids.shape[0], : ids.shape[1]] * 2
+
+
+class Cached(nn.Module):
+    """Writes into a cache of its own where it is not trained."""
+
+    def __init__(self, vocab=50, width=32):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.register_buffer("cache", torch.zeros(8, 40, width), persistent=False)
+
+    def forward(self, ids):
+        B, S = ids.shape
+        x = self.embed(ids)
+        if not self.training:
+            self.cache[:B, :S] = x
+            x = self.cache[:B, :S]
+        return x.sin()
+
+
+class Norm(nn.Module):
+    """Norms by means that it keeps: in place, by what it assigns, and of what it had before."""
+
+    def __init__(self, width, rate=0.1):
+        super().__init__()
+        self.rate = rate
+        self.mix = nn.Linear(width, width)
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("var", torch.ones(width))
+        self.register_buffer("center", torch.zeros(width))
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, x):
+        y = self.mix(x)
+        shifted = y - self.center
+        if self.training:
+            with torch.no_grad():
+                self.mean.mul_(1 - self.rate).add_(x.mean((0, 1)), alpha=self.rate)
+                self.var.mul_(1 - self.rate).add_(x.var((0, 1), unbiased=False), alpha=self.rate)
+                self.center = self.center * (1 - self.rate) + y.mean((0, 1)) * self.rate
+                self.count += 1
+        return (x - self.mean) / (self.var + 1e-5).sqrt() + shifted
+
+
+class Norms(nn.Module):
+    def __init__(self, vocab=50, width=32, layers=3):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.layers = nn.ModuleList(Norm(width) for _ in range(layers))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class NormsAlways(nn.Module):
+    def __init__(self, vocab=50, width=32):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.register_buffer("mean", torch.zeros(width))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        with torch.no_grad():
+            self.mean.lerp_(x.mean((0, 1)), 0.1)
+        return x - self.mean

@@ -19,14 +19,22 @@ class Block(nn.Module):
 class TorchNet(nn.Module):
     """Of numbers, with two outputs."""
 
-    def __init__(self, features: int, width: int = 64, depth: int = 3, classes: int = 10):
+    def __init__(
+        self,
+        features: int,
+        width: int = 64,
+        depth: int = 3,
+        classes: int = 10,
+        drop: float = 0.0,
+    ):
         super().__init__()
         self.start = nn.Linear(features, width)
+        self.drop = nn.Dropout(drop)
         self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
-        x = self.start(x)
+        x = self.drop(self.start(x))
         for block in self.blocks:
             x = block(x)
         return {"hidden": x, "logits": self.head(x)}

@@ -84,3 +84,13 @@ def test_a_recipe_that_does_not_fit_is_refused_before_anything_is_printed(
     create = f"redco-new p --model transformers:{model} --config c.toml --recipe {recipe}"
     code, out, err = run(create, tmp_path)
     assert code == 2 and message in err and err.count("\n") == 1, err
+
+
+def test_heads_that_cannot_share_keys_are_refused_by_their_numbers(tmp_path):
+    (tmp_path / "c.toml").write_text(
+        "[model]\nhidden_size = 96\nnum_attention_heads = 6\nnum_key_value_heads = 4\n"
+    )
+    model = "--model transformers:Qwen2MoeForCausalLM --config c.toml"
+    code, _, err = run(f"redco-new p {model} --shards 2", tmp_path)
+    assert code == 2 and "--model: 6 heads of queries cannot share 4 of keys; give it" in err
+    assert not (tmp_path / "p").exists()

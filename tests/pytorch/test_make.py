@@ -415,6 +415,9 @@ def test_layers_that_are_copies_are_made_of_what_the_first_was_made_of():
     made = printed("Clones", ids=Input((12,), "int32"))
     assert "TransformerEncoderLayer(d_model, nhead, dim_feedforward" in made.source
     assert "over_layers" in made.source and "turns" not in made.parameters
+    assert 'variance_scaling(1.0, "fan_avg", "uniform")' in made.source
+    assert " Linear(d_model, dim_feedforward" in made.source
+    assert not any("begins with" in note for note in made.notes)
 
 
 def test_a_loop_over_the_places_of_an_input_has_its_length():

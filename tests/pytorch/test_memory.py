@@ -1,4 +1,4 @@
-"""What `forward` keeps is forgotten after a call, as a table is that the next one makes anew; a class that remembers is refused."""
+"""What `forward` keeps is forgotten after a call, as a table is that the next one makes anew, but buffers; a class that remembers otherwise is refused."""
 
 from pathlib import Path
 
@@ -31,6 +31,11 @@ def test_buffers_and_attributes_that_a_call_assigns_and_tables_that_it_keeps():
     assert not made.notes
 
 
+def test_a_cache_that_evaluation_writes_into():
+    made = printed("Cached")
+    assert any(f.name == "dtype" for f in made.fields) and not made.notes
+
+
 def test_what_a_later_call_reads_is_refused_with_its_line():
     with pytest.raises(RedcoError, match="its next call gives something else") as caught:
         printed("Remembers")
@@ -42,3 +47,25 @@ def test_a_tensor_that_a_call_writes_into_is_refused_with_its_line():
     with pytest.raises(RedcoError, match="it writes into its tensor cache_k") as caught:
         printed("Writes")
     assert caught.value.where == line_of("self.cache_k[: ids.shape[0], : ids.shape[1]] = x")
+
+
+def test_what_training_writes_into_buffers_is_carried_and_read_in_evaluation():
+    made = printed("Norms")
+    assert max(made.gate.outputs, made.gate.gradients, made.gate.buffers) < 1e-5
+    assert "over_layers" in made.source and not made.notes
+    step = """
+        shifted = y - self.center[...].astype(self.dtype)
+        if not self.use_running_average:
+            self.mean[...] = self.mean[...] * 0.9 + 0.1 * jnp.mean(x, axis=(0, 1))
+            self.var[...] = self.var[...] * 0.9 + 0.1 * jnp.var(x, axis=(0, 1))
+"""
+    assert step in made.source and "self.use_running_average = False" in made.source
+
+
+def test_what_evaluation_writes_and_reads_is_refused_with_its_line():
+    with pytest.raises(
+        RedcoError, match="evaluation reads what it wrote into its buffer mean"
+    ) as e:
+        printed("NormsAlways")
+    assert e.value.where == line_of("self.mean.lerp_(")
+    assert e.value.todo == "write it within `if self.training:`"

@@ -20,6 +20,7 @@ TOML = """\
 [model]
 features = 24
 width = 16
+drop = 0.1
 
 [inputs]
 x = {shape = ["B", 24]}
@@ -91,6 +92,11 @@ def test_the_project_has_the_class_and_no_pytorch(place):
     assert '["logits"]' in (place / "net/net/pipeline.py").read_text()
     weights = (place / "net/net/weights.py").read_text()
     assert 'Tensor("start.weight", (1, 0))' in weights
+
+
+def test_what_it_drops_follows_each_example_whatever_the_micro_batches(place):
+    steps = (place / "net/net/steps.py").read_text()
+    assert "drop_by_example(model, batch, key)" in steps and "with_keys(batch, key)" in steps
 
 
 def test_an_update_needs_no_pytorch_and_changes_nothing(project, no_torch):

@@ -79,6 +79,7 @@ def own_design(
             imported=not model.printed,
             printed=model.printed,
             saves=saves,
+            drops=model.drops,
             stacked=stacked_parts(texts.get("weights.py", "")) if model.printed else (),
         ),
         ProjectRecipe(

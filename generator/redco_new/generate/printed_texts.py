@@ -279,7 +279,7 @@ def _project_model(
         packing="on" if packs else "off",
         adapter=adapter,
         whole=recipe.beside_adapter(provides) if adapter else (),
-        drops=adapter is not None,
+        drops=adapter is not None or model.drops,
         stacked=stacked_parts(texts["weights.py"]),
         task=recipe.task or next((x for needs, x in TASKS.items() if needs <= provides), ""),
         modules=names_in_peft(texts["weights.py"]),

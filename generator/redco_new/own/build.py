@@ -45,6 +45,7 @@ class _Trace(NamedTuple):
     program: Jaxpr
     outputs: dict[Path, jax.ShapeDtypeStruct]
     notes: Notes
+    across: frozenset[Path]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class AbstractModel:
     takes_rngs: whether the constructor takes rngs
     mode: the argument of the call that tells training from evaluation, or ""
     outputs: what a call gives, path -> array with ROWS rows
+    across: those of which another dim is as many as the rows too
     uses: of the inputs, what a call does with them
     indexes_within: whether no table is shorter than a range that indexes it
     shapes: of its parameters
@@ -77,6 +79,7 @@ class AbstractModel:
     takes_rngs: bool
     mode: str
     outputs: Mapping[Path, jax.ShapeDtypeStruct]
+    across: frozenset[Path]
     uses: Mapping[str, Use]
     indexes_within: bool
     shapes: tuple[tuple[int, ...], ...]
@@ -139,6 +142,7 @@ def build_abstract(
         takes_rngs=maker.takes_rngs,
         mode=mode,
         outputs=traced.outputs,
+        across=traced.across,
         uses=traced.notes.uses(),
         indexes_within=traced.notes.within,
         shapes=tuple(leaf.shape for leaf in jax.tree.leaves(params)),
@@ -239,8 +243,8 @@ def _check_names(
 
 def _trace_call(
     parts: tuple[Any, ...], call: Call, mode: str, collections: tuple[str, ...]
-) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], Notes]:
-    """Return (program, outputs, notes of its inputs) of a call in training."""
+) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], Notes, frozenset[Path]]:
+    """Return (program, outputs, notes of its inputs, outputs across rows) of a call in training."""
     graph, params, *rest = parts
     batch = abstract_batch(call.inputs, ROWS)
     mutable = {"mutable": list(collections)} if collections else {}
@@ -249,7 +253,7 @@ def _trace_call(
     def forward(params: Any, rest: Any, batch: Any) -> list[jax.Array]:
         model = nnx.merge(graph, params, *rest)
         outputs = outputs_of(model, call, mode, True, batch, mutable)
-        paths.extend(outputs)
+        paths[:] = outputs
         return list(outputs.values())
 
     trace = jax.make_jaxpr(forward, return_shape=True)
@@ -258,7 +262,12 @@ def _trace_call(
     names = [""] * sum(sizes) + sorted(batch)  # a dict is flattened in the order of its keys
     parameters = [index < sizes[0] for index in range(len(names))]
     notes = find_uses(program, names, parameters)
-    return program.jaxpr, dict(zip(paths, outputs, strict=True)), notes
+    across = frozenset[Path]()
+    if any(ROWS in x.shape[1:] for x in outputs):  # which may be a width as well
+        more = jax.eval_shape(forward, params, rest, abstract_batch(call.inputs, 2 * ROWS))
+        triples = zip(paths, outputs, more, strict=True)
+        across = frozenset(path for path, x, y in triples if x.shape[1:] != y.shape[1:])
+    return program.jaxpr, dict(zip(paths, outputs, strict=True)), notes, across
 
 
 def outputs_of(

@@ -77,6 +77,11 @@ class OwnModel:
         return self.abstract.stateful
 
     @property
+    def drops(self) -> bool:
+        """Whether what it draws in training is by the keys of examples: of a printed class, all is."""
+        return self.printed and self.abstract.random
+
+    @property
     def notes(self) -> list[str]:
         """What its user should know."""
         abstract, notes = self.abstract, list[str]()

@@ -22,6 +22,7 @@ LISTED = 6
 OTHERS = (
     "choose another recipe; regress takes any numbers, and its pipeline.py has the loss to change"
 )
+ROW_BY_ROW = "return what each row is by itself, and compare rows in `loss` of pipeline.py"
 Outputs = Mapping[Path, jax.ShapeDtypeStruct]
 
 
@@ -49,6 +50,13 @@ def find_output(recipe: OwnRecipe, model: AbstractModel, wanted: str) -> Output:
     outputs, shape = model.outputs, _needed_shape(recipe, model)
     lengths = _lengths(model)
     fitting = [path for path, leaf in outputs.items() if _fits_recipe(recipe, lengths, leaf)]
+    if fitting and {*fitting} <= model.across:
+        label = _label(fitting[0]) or "an array"
+        what = (
+            f"{model.name} makes {label} of which two dims are B: it compares each row with others"
+        )
+        raise RedcoError(f"--recipe {recipe.name}", what, ROW_BY_ROW)
+    fitting = [path for path in fitting if path not in model.across]
     makes = _listing(model.name, outputs)
     if wanted:
         chosen = [path for path in fitting if _label(path) == wanted]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
-from redco_new.pytorch.refusal import place_of, refuse
+from redco_new.pytorch.refusal import Impossible, place_of, refuse
 from redco_new.pytorch.unread import drop_unread
 
 aten = torch.ops.aten
@@ -77,7 +77,8 @@ def calls_in(graph: fx.Graph) -> list[Call]:
 @attention.register_fake
 def _shape(q, k, v, mask, attend, scale, causal, window, cap, dropout):
     if q.shape[2] % k.shape[2]:  # sizes that the class cannot have, which are not looked for either
-        raise ValueError(f"{q.shape[2]} heads of queries cannot share {k.shape[2]} of keys")
+        what = f"{q.shape[2]} heads of queries cannot share {k.shape[2]} of keys"
+        raise Impossible("--model", what, "give it heads that are a multiple of those of keys")
     return q.new_empty(*q.shape[:3], v.shape[3])
 
 

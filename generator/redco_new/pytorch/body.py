@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 from torch.utils import _pytree as pytree
 
-from redco_new.pytorch.dims import letter, unpack_dims
+from redco_new.pytorch.dims import unpack_dims
 from redco_new.pytorch.dtypes import COMPUTE, cast
 from redco_new.pytorch.expressions import fill, sequence, show
 from redco_new.pytorch.loops import BEGIN, END, print_loop, print_scan, read_in_scans, scan_hints
 from redco_new.pytorch.leaves import LEAVES
-from redco_new.pytorch.merge import Node
+from redco_new.pytorch.merge import WRITES, Node
 from redco_new.pytorch.scope import Reference
-from redco_new.pytorch.step_expressions import Expressions
+from redco_new.pytorch.statements import Statements
 from redco_new.pytorch.values import NeedsName
 from redco_new.pytorch.variables import (
     SHAPES,
@@ -35,7 +35,7 @@ from redco_new.pytorch.sizes import Atom
 LONGEST = 88
 
 
-class Body(Expressions):
+class Body(Statements):
     """Print a program as statements.
 
     atoms: what numbers can be made of, besides the dims of inputs
@@ -126,6 +126,8 @@ class Body(Expressions):
                 self._begin(place, node)
             elif node.target == END:
                 self._end(place, node)
+            elif node.target == WRITES:
+                self.write(place, node)
             elif node.kind not in ("input", "parameter") and node not in self._env and node.users:
                 self._step(place, node)
 
@@ -139,22 +141,12 @@ class Body(Expressions):
             self._env[node] = expression
         else:
             hint = self._hints.get(node) or self._name_of_base(node) or hint_of(node)
-            name = self._variable(place, node, hint)
+            name = self.variable(place, node, hint)
             self._statements.append(assign(name_node(name), expression))
             self._env[node] = name_node(name)
         if not items and not self._outside:
-            self._name_dims(node)
+            self.name_dims(node)
             self._measurable.append(node)
-
-    def _name_dims(self, node: Node) -> None:
-        """Print `S = x.shape[1]` of each dim of an array that numbers after it are made of."""
-        for d in sorted(self._dims.get(node, ())):
-            dims, outer = node.dims or (), {x.text for x in self._outer}
-            name = letter(d, dims, self._batch, {*self._holders, *self._lengths, *outer})
-            size = fill("x.shape[i]", x=self._env[node], i=ast.Constant(d))
-            self._statements.append(assign(name_node(name), size))
-            self._lengths[name] = Atom(name, dims[d].values)
-            self._atoms = [*self._atoms, self._lengths[name]]
 
     def _name_of_base(self, node: Node) -> str:
         """Return the name of the variable of which a step makes another shape, where its author gives it none; else ""."""
@@ -177,7 +169,7 @@ class Body(Expressions):
         arguments = {key: self.value(x) for key, x in node.arguments["others"].items()}
         # What all layers read keeps its name.
         read = [x.id for y in arguments.values() for x in ast.walk(y) if isinstance(x, ast.Name)]
-        name = self._variable(place, node, hint_of(node), tuple(read))
+        name = self.variable(place, node, hint_of(node), tuple(read))
         one = node.target.rpartition(".")[2].removesuffix("s")
         names = [safe_name(x) for x in (one, "layer", "block") if x.isidentifier()]
         one = next(x for x in names if x not in self._holders)
@@ -209,7 +201,7 @@ class Body(Expressions):
         body, self._statements = self._statements, self._outside.pop()
         names = self._items(place, node, [hint_of(x) for x in (*states, *results)])
         after = names[: len(states)], names[len(states) :]
-        name = self._variable(place, begin, "step")
+        name = self.variable(place, begin, "step")
         count = self.value(begin.arguments["2"]) if not self._before[1] else ast.Constant(None)
         inputs = self._starts[0], self._starts[1], count
         self._statements += print_scan(name, self._before, body, step, inputs, after)
@@ -223,7 +215,7 @@ class Body(Expressions):
             if item is None or not item.users:
                 names.append("_")
                 continue
-            names.append(self._variable(place, item, hint, tuple(names)))
+            names.append(self.variable(place, item, hint, tuple(names)))
             self._env[item] = name_node(names[-1])
         return names
 
@@ -234,14 +226,14 @@ class Body(Expressions):
             for user in items:
                 self._env[user] = fill("x[i]", x=expression, i=ast.Constant(index[user]))
             if len(items) == 1 and len(items[0].users) > 1:  # computed once
-                name = self._variable(place, items[0], hint_of(items[0], hint_of(node)))
+                name = self.variable(place, items[0], hint_of(items[0], hint_of(node)))
                 self._statements.append(assign(name_node(name), self._env[items[0]]))
                 self._env[items[0]] = name_node(name)
             if len(items) == 1:
                 return
         if node.kind == "operation" and len(node.statement.names) == 1:  # its author has one name
             last = max(items, key=lambda user: self._last.get(user, 0))
-            name = self._variable(place, last, node.statement.names[0])
+            name = self.variable(place, last, node.statement.names[0])
             self._statements.append(assign(name_node(name), expression))
             for user in items:
                 self._env[user] = fill("x[i]", x=name_node(name), i=ast.Constant(index[user]))
@@ -263,7 +255,7 @@ class Body(Expressions):
             hint = author[i] if author else ""
             hint = hint or (left[0] if len(left) == 1 else "")
             hint = hint or hint_of(readers[0], f"{hint_of(node)}_{i}")
-            name = self._variable(place, readers[0], hint, tuple(names))
+            name = self.variable(place, readers[0], hint, tuple(names))
             names.append(name)
             for user in readers:
                 self._env[user] = name_node(name)
@@ -277,19 +269,3 @@ class Body(Expressions):
             return False
         short = len(show(expression)) <= LONGEST or node.users[0].kind == "output"
         return short and may_be_inner(node)  # as last_uses has it: what it reads keeps its name
-
-    def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
-        """Return a name for a value: the author's, which may be that of a value no longer read."""
-        own = safe_name(hint)
-        name = own = f"{own}_" if own in self._functions else own
-        number = 1
-        while name in others or self._is_read_after(place, name):
-            number += 1
-            name = f"{own}_{number}"
-        self._holders[name] = node
-        return name
-
-    def _is_read_after(self, place: int, name: str) -> bool:
-        if name in self._lengths:
-            return True
-        return name in self._holders and self._last.get(self._holders[name], 0) > place

@@ -63,7 +63,7 @@ class _Recorder(TorchFunctionMode):
         key = _storage(result)
         if name in NEW:
             self.draws[key] = NEW[name]
-        elif name == "to":
+        elif name in ("to", "clone"):  # as of layers that are copied
             former = self.draws.get(_storage(args[0]))
             self.draws |= {key: former} if former else {}
         elif name == "copy_":  # as of an orthogonal matrix, or of NumPy's

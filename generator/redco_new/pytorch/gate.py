@@ -24,7 +24,7 @@ from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.gate_pair import Pair, printed_arrays
 from redco_new.pytorch.gate_draws import STILL, WithoutDraws
 from redco_new.pytorch.gate_examples import randomize
-from redco_new.pytorch.memory import forgets
+from redco_new.pytorch.memory import forgets, writes_buffers
 from redco_new.pytorch.printed import Gate
 from redco_new.pytorch.setting import TORCH
 from redco_new.pytorch.refusal import Differs
@@ -107,7 +107,7 @@ def call_torch(
     }
     tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
     try:
-        with WithoutDraws(module.training), without_drops(module):
+        with WithoutDraws(module.training), without_drops(module), writes_buffers():
             result = module(**call.fill(tensors))
     except (IndexError, RuntimeError) as error:
         ids = ", ".join(name for name, x in arrays.items() if np.issubdtype(x.dtype, np.integer))

@@ -29,7 +29,7 @@ from redco_new.pytorch.results import give_alike, number_results
 from redco_new.pytorch.scans import roll_scans
 from redco_new.pytorch.stops import say_stops
 from redco_new.pytorch.ties import hand_on_ties, is_tied
-from redco_new.pytorch.unread import drop_unread
+from redco_new.pytorch.unread import WRITE, drop_unread
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {"alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy"}
@@ -203,14 +203,19 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         elif node.target is operator.getitem and _are_of_one_shape(node.args[0]):
             node.replace_all_uses_with(node.args[0].args[0][node.args[1]])
             graph.erase_node(node)
+        elif node.target == WRITE and not _follows(node.args[1]):
+            node.replace_all_uses_with(node.args[1])  # a table, made anew
+            graph.erase_node(node)
         elif name == "cat" and (arrays := _filled(node)) is not None:
             node.replace_all_uses_with(arrays)
             graph.erase_node(node)
-        elif name == "copy_":
-            what = f"it changes its buffer {node.args[0].target}, which only BatchNorm may"
-            steps = (node, *node.all_input_nodes)
-            raise refuse(place_of(*(x.meta.get("stack_trace") for x in steps)), what)
     drop_unread(graph)
+
+
+def _follows(node: Any) -> bool:
+    """Return whether a value follows from what a program reads."""
+    reads = node.op in ("placeholder", "get_attr", "call_module")
+    return reads or any(map(_follows, node.all_input_nodes))
 
 
 def _filled(node: Any) -> fx.Node | None:

@@ -47,6 +47,7 @@ from redco_new.pytorch.refusal import (
     UNRULED,
     UNSERVED,
     Differs,
+    Impossible,
     NoHidden,
     UnlikeProgram,
     refuse,
@@ -107,7 +108,7 @@ def print_class(
                     break
                 programs.append(program)
                 printed = _print(reference, subject, way, dtype, base, sizes)
-            except Untrained:
+            except (Impossible, Untrained):
                 raise
             except (Differs, NoHidden, UnlikeProgram) as error:  # whatever it is traced in
                 causes.append(error)

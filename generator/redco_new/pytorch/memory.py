@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import torch
 from torch import nn
 
 Attributes = list[tuple[dict[str, Any], dict[str, Any]]]
@@ -25,6 +26,9 @@ def forgets(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         _restore(former)
+        for x in module.buffers():
+            if x.grad_fn is not None:  # of a cache: what a call wrote into it
+                x.detach_()
         _clear_caches(module)
 
 
@@ -66,13 +70,32 @@ def notes_assignments() -> Iterator[dict[str, str]]:
     assign = nn.Module.__setattr__
 
     def noted(part: nn.Module, name: str, value: Any) -> None:
-        code = sys._getframe(1)
+        code: Any = sys._getframe(1)
+        while code.f_code.co_filename == __file__:
+            code = code.f_back
         if value is not getattr(part, name, None):
             places.setdefault(name, f"{Path(code.f_code.co_filename).name}:{code.f_lineno}")
         assign(part, name, value)
 
     with patch.object(nn.Module, "__setattr__", noted):
         yield places
+
+
+@contextmanager
+def writes_buffers() -> Iterator[None]:
+    """Write into a buffer what a call assigns to it of its own shape, as PyTorch's layers do: the next call reads that."""
+    assign = nn.Module.__setattr__
+
+    def write(part: nn.Module, name: str, value: Any) -> None:
+        buffer: Any = part._buffers.get(name)
+        new = buffer is not None and isinstance(value, torch.Tensor) and value is not buffer
+        if new and (value.shape, value.dtype) == (buffer.shape, buffer.dtype):
+            buffer.copy_(value)
+        else:
+            assign(part, name, value)
+
+    with patch.object(nn.Module, "__setattr__", write):
+        yield
 
 
 def place_of_write(module: nn.Module, path: str) -> str:

@@ -15,6 +15,8 @@ from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.refusal import UnlikeProgram, place_of, refuse
 from redco_new.pytorch.sizes import Number
 
+WRITES = "copy_.default"  # the target of a step that writes a buffer, and gives what it has then
+
 
 @dataclass(eq=False)
 class Node:

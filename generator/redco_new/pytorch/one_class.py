@@ -33,6 +33,7 @@ from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.refusal import OTHERWISE, NoHidden, refuse
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.statements import EVALUATES
 from redco_new.pytorch.texts import DECODED, HIDDEN, NAMES, TextMethods, split_at_head
 from redco_new.pytorch.variables import attributes_in
 
@@ -272,6 +273,9 @@ class OneClass:
         if FIELD in read:
             lines.append(f"self.dtype = {self.dtype}")
             read.discard(FIELD)
+        if EVALUATES in read:
+            lines.append(f"self.{EVALUATES} = False")
+            read.discard(EVALUATES)
         for atom in self.call_atoms:
             name = atom.text.removeprefix("self.").split(".")[0].split("[")[0]
             if name in read and name not in parts:

@@ -73,6 +73,10 @@ class Unsaid(UnlikeProgram):
         self.by_probe: tuple[int | float, ...] = ()
 
 
+class Impossible(RedcoError):
+    """Sizes that a class cannot have, whatever way it is made in."""
+
+
 class NoHidden(RedcoError):
     """A class of texts whose logits are not made of hidden states alone, which recipes of families read."""
 

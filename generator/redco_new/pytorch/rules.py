@@ -178,8 +178,8 @@ def _axis(body: Printer, a: dict[str, Any]) -> ast.expr:
 def _variance(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     name = node.target.partition(".")[0]
     correction = plain(a.get("correction"))
-    ddof = 1 if correction is None else int(correction)
-    text = f"jnp.{name}(x, axis=axis, ddof={ddof}"
+    ddof = int(plain(a.get("unbiased", True)) if correction is None else correction)
+    text = f"jnp.{name}(x, axis=axis" + (f", ddof={ddof}" if ddof else "")
     text += ", keepdims=True)" if plain(a.get("keepdim", False)) else ")"
     return fill(text, x=body.value(a["self"]), axis=_axis(body, a))
 

@@ -83,7 +83,7 @@ class Starts:
             own, order = leaf.stored[name]
             shapes = _shapes(layers, name, order)
             text = initializer(rows, shapes, partial(self._number, f"{path}.{name}"))
-            if rows[0] and rows[0].kind == UNKNOWN:
+            if not rows[0] or rows[0].kind == UNKNOWN:
                 self._note(f"{path}.{name}")
             usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
             if text and not text.endswith(usual):

@@ -14,7 +14,7 @@ from redco_new.pytorch.refusal import UNRULED, UNSERVED, Unsaid, refuse
 from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
 from redco_new.pytorch.sizes import Number
-from redco_new.pytorch.values import Values
+from redco_new.pytorch.values import Values, is_for_write
 from redco_new.pytorch.variables import is_neutral
 
 
@@ -25,6 +25,7 @@ class Expressions(Values):
 
     def expression(self, node: Node) -> ast.expr:
         """Return what a step gives, as Python, in its dtype. Raises RedcoError, with its place."""
+        self._for_write = is_for_write(node)
         try:
             expression = self._of_step(node)
         except Unsaid as error:
@@ -32,6 +33,8 @@ class Expressions(Values):
             raise Unsaid(where or error.where, error.what, error.values, error.name) from error
         except UNSERVED as error:
             raise refuse(node.place, f"{node.target}: {UNRULED}") from error
+        finally:
+            self._for_write = False
         result = dtype_of_result(node, self.layer(node), self._said_dtype)
         return expression if result is None else cast(expression, self.value(node.dtype))
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import fx
+
+WRITE = torch.ops.aten.copy_.default  # into a buffer, which the next call reads
 
 
 def drop_unread(graph: fx.Graph) -> None:
-    """Drop the steps of a functional program that nobody reads: they do nothing."""
+    """Drop the steps of a functional program that nobody reads: they do nothing, but those that write buffers."""
     for node in reversed(graph.nodes):
-        if not node.users and node.op not in ("placeholder", "output"):
+        does_something = node.op in ("placeholder", "output") or node.target == WRITE
+        if not node.users and not does_something:
             graph.erase_node(node)

@@ -11,7 +11,7 @@ import torch
 from redco_new.pytorch.dims import number_text
 from redco_new.pytorch.dtypes import COMPUTE, DTYPES, cast
 from redco_new.pytorch.expressions import parse, sequence
-from redco_new.pytorch.merge import Default, Node
+from redco_new.pytorch.merge import WRITES, Default, Node
 from redco_new.pytorch.refusal import Unsaid
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.sizes import Atom, Number, exactly, express
@@ -30,14 +30,15 @@ class Values:
         self.imports: set[str] = set()
         self._atoms, self._outer, self._reference = atoms, outer, reference
         self._env: dict[Node, ast.expr] = {}
+        self._for_write = False  # whether the step that is printed is of what is written alone
         self._measurable: list[Node] = []  # arrays that are computed, and whose dims may be named
 
     def value(self, x: Any) -> ast.expr:
         """Return an argument as Python."""
-        if isinstance(x, Node) and x.kind == "parameter":
-            return (
-                cast(self.stored(x), self.value(COMPUTE)) if x.dtype == COMPUTE else self.stored(x)
-            )
+        if isinstance(x, Node) and x.kind == "parameter" and x not in self._env:
+            written = self._for_write and any(user.target == WRITES for user in x.users)
+            as_stored = x.dtype != COMPUTE or written
+            return self.stored(x) if as_stored else cast(self.stored(x), self.value(COMPUTE))
         if isinstance(x, Node):
             return self._env[x]
         if isinstance(x, Default):
@@ -120,3 +121,9 @@ class NeedsName(Exception):
 
     def __init__(self, node: Node, dim: int | None = None) -> None:
         self.node, self.dim = node, dim
+
+
+def is_for_write(node: Node) -> bool:
+    """Return whether a step is of what is written into buffers alone: of these as stored, since what moves slowly stands still in bfloat16."""
+    users = node.users
+    return bool(users) and all(x.target == WRITES or is_for_write(x) for x in users)

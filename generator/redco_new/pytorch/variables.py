@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from redco_new.pytorch.expressions import fill_statement, parse, sequence, show
-from redco_new.pytorch.merge import Node
+from redco_new.pytorch.merge import WRITES, Node
 from redco_new.pytorch.sizes import Number
 
 # What values are called that no statement of the author assigns.
@@ -95,7 +95,7 @@ def last_uses(nodes: Sequence[Node]) -> dict[Node, int]:
 
 def may_be_inner(node: Node) -> bool:
     """Return whether a value is printed where it is read: once, and by the statement that it is of."""
-    if node.kind == "item" or len(node.users) != 1:
+    if node.kind == "item" or len(node.users) != 1 or node.target == WRITES:
         return node.kind == "item"
     user = node.users[0]
     if node.kind == user.kind == "module" and _list_of(node) == _list_of(user) != "":

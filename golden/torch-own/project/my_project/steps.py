@@ -17,6 +17,7 @@ from my_project.runtime.layout.apart.run import follow
 from my_project.runtime.layout.apart.stored import Fused, take_apart
 from my_project.runtime.layout.mesh import check_divides, count_parts
 from my_project.runtime.layout.specs import constrain, pad, place_abstract, state_specs
+from my_project.runtime.nn.dropout import drop_by_example, with_keys
 from my_project.runtime.nn.linear import with_products
 from my_project.runtime.nn.plain_losses import smooth_labels
 from my_project.runtime.step.gradients import mean_and_gradients, weighted_sums
@@ -75,6 +76,7 @@ def build(config: Config) -> Steps:
     def training_loss(model, batch, key):
         model = merge(model, key)
         model.train()
+        batch = drop_by_example(model, batch, key)
         return pipeline.loss(model, batch, nnx.Rngs(key)), variables_of(model)
 
     def loss(model, batch, key):
@@ -89,7 +91,7 @@ def build(config: Config) -> Steps:
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
         fitted_loss = fit(training_loss, state.model, batch, *remat)
         value, grads, variables = mean_and_gradients(
-            fitted_loss, state.model, batch, key, micro_batches, once
+            fitted_loss, state.model, with_keys(batch, key), key, micro_batches, once
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(

@@ -15,6 +15,7 @@ from my_project.runtime.base.messages import UserError
 from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.layout.specs import parameter_specs
+from my_project.runtime.nn.dropout import with_keys
 from my_project.runtime.step.gradients import mean_and_gradients
 from my_project.sharding import AXES, PARAMS
 from my_project.steps import build
@@ -51,7 +52,9 @@ def loss_and_gradients(mesh, examples, micro_batches):
             partial(mean_and_gradients, loss, micro_batches=micro_batches),
             out_shardings=(None, shardings, None),
         )
-        value, grads, _ = compute(state.model, batch, jax.random.key(1))
+        value, grads, _ = compute(
+            state.model, with_keys(batch, jax.random.key(1)), jax.random.key(1)
+        )
         nudged = jax.device_put(jax.tree.map(nudge, jax.device_get(state.model.params)), shardings)
         near = state.model._replace(params=nudged)
         return jax.device_get((value, grads, compute(near, batch, jax.random.key(1))[1]))

@@ -69,3 +69,13 @@ def test_what_evaluation_writes_and_reads_is_refused_with_its_line():
         printed("NormsAlways")
     assert e.value.where == line_of("self.mean.lerp_(")
     assert e.value.todo == "write it within `if self.training:`"
+
+
+def test_a_codebook_of_moving_averages_that_begin_as_its_codes():
+    made = printed("Codes")
+    assert made.gate.buffers < 1e-5 and not made.notes
+    start = "self.codes = nnx.Variable(nnx.initializers.normal(1.0)(rngs.params(), "
+    text = " ".join(made.source.split()).replace("( ", "(")
+    assert start in text and "self.means = nnx.Variable(self.codes[...])" in text
+    assert "y = self.codes[...][nearest]" in text
+    assert "self.sizes[...] * 0.99 + 0.01 * jnp.sum(chosen, axis=0)" in text

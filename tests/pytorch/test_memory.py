@@ -7,6 +7,7 @@ import pytest
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import find_reference
+from redco_new.pytorch.expressions import literal
 from redco_new.request.own_class import Input
 
 FILE = Path(__file__).with_name("nets_memory.py")
@@ -77,5 +78,9 @@ def test_a_codebook_of_moving_averages_that_begin_as_its_codes():
     start = "self.codes = nnx.Variable(nnx.initializers.normal(1.0)(rngs.params(), "
     text = " ".join(made.source.split()).replace("( ", "(")
     assert start in text and "self.means = nnx.Variable(self.codes[...])" in text
-    assert "y = self.codes[...][nearest]" in text
-    assert "self.sizes[...] * 0.99 + 0.01 * jnp.sum(chosen, axis=0)" in text
+    assert "self.sizes[...] * self.decay + (1 - self.decay) * jnp.sum(chosen" in text
+    assert [literal(x) for x in (1 - 0.99, 2, 0.7978845608028654)] == [
+        "0.01",
+        "2",
+        "0.7978845608028654",
+    ]

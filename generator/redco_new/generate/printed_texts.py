@@ -145,7 +145,7 @@ def hub_design(
     unused = unused_positions(texts[FILE])
     places = [sizes[x] - unused for x in POSITIONS if x in sizes][:1]
     length = 0 if recipe.pictures else min([LONGEST, *places])
-    full = {DTYPE: request.dtype} if DTYPE in sizes else {}
+    full: dict[str, Any] = {DTYPE: request.dtype} if DTYPE in sizes else {}
     rates = {} if recipe.drops else {key: 0.0 for key in rates_in(sizes)}
     full |= rates
     notes = [*notes, *([STILL.format(recipe=recipe.name, rates=", ".join(rates))] if rates else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ class Draw:
     """What fills a parameter.
 
     kind: "normal" of (mean, deviation), "uniform" of (least, most), "constant" of (value,), UNKNOWN of ()
-    first: the storage of which what it fills is a copy; None of what is drawn by itself
+    first: the number of what it fills copies of; None of what is drawn by itself
     """
 
     kind: str
@@ -45,6 +46,7 @@ class _Recorder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.draws: dict[int, Draw] = {}
+        self._copies = itertools.count(1)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function; record what it fills. What has no values is not filled: drawing takes a tenth of a millisecond a call there."""
@@ -66,9 +68,10 @@ class _Recorder(TorchFunctionMode):
         if name in NEW:
             self.draws[key] = NEW[name]
         elif name in ("to", "clone"):  # as of layers that are copied
-            if former := self.draws.get(other := _storage(args[0])):
-                self.draws[other] = replace(former, first=former.first or other)
-                self.draws[key] = self.draws[other]
+            source = _storage(args[0])
+            if former := self.draws.get(source):
+                self.draws[source] = replace(former, first=former.first or next(self._copies))
+                self.draws[key] = self.draws[source]
         elif name == "copy_":  # as of an orthogonal matrix, or of NumPy's
             other = args[1] if isinstance(args[1], torch.Tensor) else None
             former = None if other is None else self.draws.get(_storage(other))

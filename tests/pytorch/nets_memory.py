@@ -140,3 +140,29 @@ class NormsAlways(nn.Module):
         with torch.no_grad():
             self.mean.lerp_(x.mean((0, 1)), 0.1)
         return x - self.mean
+
+
+class Codes(nn.Module):
+    """A codebook of moving averages, which begin as its codes."""
+
+    def __init__(self, vocab=50, width=32, codes=24, decay=0.99):
+        super().__init__()
+        self.decay = decay
+        self.embed = nn.Embedding(vocab, width)
+        codebook = torch.randn(codes, width)
+        self.register_buffer("codes", codebook)
+        self.register_buffer("sizes", torch.zeros(codes))
+        self.register_buffer("means", codebook.clone())
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        flat = x.flatten(0, 1)
+        nearest = (flat @ self.codes.t()).argmax(1)
+        chosen = nn.functional.one_hot(nearest, self.codes.shape[0]).type(flat.dtype)
+        y = self.codes[nearest].view_as(x)
+        if self.training:
+            with torch.no_grad():
+                self.sizes.mul_(self.decay).add_(chosen.sum(0), alpha=1 - self.decay)
+                self.means.mul_(self.decay).add_(chosen.t() @ flat, alpha=1 - self.decay)
+                self.codes.copy_(self.means / (self.sizes + 1e-3).unsqueeze(1))
+        return x + (y - x).detach()

@@ -7,6 +7,7 @@ import pytest
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import find_reference
+from redco_new.pytorch.expressions import literal
 from redco_new.request.own_class import Input
 
 FILE = Path(__file__).with_name("nets_memory.py")
@@ -69,3 +70,17 @@ def test_what_evaluation_writes_and_reads_is_refused_with_its_line():
         printed("NormsAlways")
     assert e.value.where == line_of("self.mean.lerp_(")
     assert e.value.todo == "write it within `if self.training:`"
+
+
+def test_a_codebook_of_moving_averages_that_begin_as_its_codes():
+    made = printed("Codes")
+    assert made.gate.buffers < 1e-5 and not made.notes
+    start = "self.codes = nnx.Variable(nnx.initializers.normal(1.0)(rngs.params(), "
+    text = " ".join(made.source.split()).replace("( ", "(")
+    assert start in text and "self.means = nnx.Variable(self.codes[...])" in text
+    assert "self.sizes[...] * self.decay + (1 - self.decay) * jnp.sum(chosen" in text
+    assert [literal(x) for x in (1 - 0.99, 2, 0.7978845608028654)] == [
+        "0.01",
+        "2",
+        "0.7978845608028654",
+    ]

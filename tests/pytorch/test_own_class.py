@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 
 from redco_new.errors import RedcoError
 from redco_new.generate.hub_class import as_class
+from redco_new.generate.printed import read_printed
 from redco_new.project.create import create_project
+from redco_new.render.template import open_template
 from redco_new.request import Request
 from redco_new.request.own_class import Input
+from redco_new.update.printed import with_printed
 from redco_new.update.run import preview_update
 
 HERE = Path(__file__).parent
@@ -264,3 +268,17 @@ def test_a_family_is_a_class_too():
     assert asked.model == "transformers:LlamaForCausalLM" and not asked.size
     sizes = {"hidden_size": 2048, "num_hidden_layers": 16}
     assert asked.own.arguments.items() >= sizes.items()
+
+
+def test_a_recipe_that_compares_what_models_say_drops_nothing_and_says_so():
+    project = HERE.parents[1] / "golden/torch-qwen2-moe/project"
+    asked = Request.from_toml((project / "redco.toml").read_text(), folder=project)
+    asked = with_printed(replace(asked, recipe="dpo"), lambda path: (project / path).read_bytes())
+    field = "    drop: float = 0.1\n    dtype: str"
+    texts = {name: x.replace("    dtype: str", field) for name, x in asked.printed.items()}
+    with open_template() as template:
+        design = read_printed(replace(asked, printed=texts), template)
+    both = [*design.model.sizes.values(), design.model.tiny["model"]]
+    assert [x["drop"] for x in both] == [0.0, 0.0]
+    note = "the recipe dpo compares what models say, and trains without dropout: drop in config.py"
+    assert note in design.notes

@@ -19,6 +19,7 @@ from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import Adapter, choose_adapter, linear_layers
 from redco_new.models.decoders import LONGEST
+from redco_new.models.dropout import rates_in
 from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
 from redco_new.models.gguf import safetensors_alone
 from redco_new.models.program import Program
@@ -44,6 +45,9 @@ FEATURES = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 # Those of the tokenizer "bytes", which begins no text with a token of its own.
 BYTES = {"start_id": 0, "pad_id": 0, "eos_id": 1, "forced_bos_id": -1, "forced_eos_id": 1}
+STILL = (
+    "the recipe {recipe} compares what models say, and trains without dropout: {rates} in config.py"
+)
 SHORT = 256  # tokens that the preset tiny has positions for
 
 
@@ -141,8 +145,12 @@ def hub_design(
     unused = unused_positions(texts[FILE])
     places = [sizes[x] - unused for x in POSITIONS if x in sizes][:1]
     length = 0 if recipe.pictures else min([LONGEST, *places])
-    full = {DTYPE: request.dtype} if DTYPE in sizes else {}
+    full: dict[str, Any] = {DTYPE: request.dtype} if DTYPE in sizes else {}
+    rates = {} if recipe.drops else {key: 0.0 for key in rates_in(sizes)}
+    full |= rates
+    notes = [*notes, *([STILL.format(recipe=recipe.name, rates=", ".join(rates))] if rates else [])]
     tiny = _tiny(request, model, sizes, SHORT + unused)
+    tiny |= rates
     if recipe.pictures:
         tiny |= _tiny_pictures(module, names, sizes, tiny)
     tokenizer = request.checkpoint or "bytes"

@@ -59,7 +59,11 @@ def dropout_notes(model: Model, request: Request, recipe: Recipe) -> list[str]:
 
 def dropout_rates(source: Mapping[str, Any]) -> dict[str, float]:
     """Return the keys of a checkpoint's config.json, or of its class, that ask for dropout or noise in layers, and their rates."""
-    keys = config_class(source["model_type"])().to_dict() | source
+    return rates_in(config_class(source["model_type"])().to_dict() | source)
+
+
+def rates_in(keys: Mapping[str, Any]) -> dict[str, float]:
+    """Return those of the keys of a config that ask for dropout or noise in layers, and their rates."""
     return {
         key: rate
         for key, rate in sorted(keys.items())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,10 +21,12 @@ class Draw:
     """What fills a parameter.
 
     kind: "normal" of (mean, deviation), "uniform" of (least, most), "constant" of (value,), UNKNOWN of ()
+    first: the number of what it fills copies of; None of what is drawn by itself
     """
 
     kind: str
     numbers: tuple[float, ...]
+    first: int | None = field(default=None, compare=False)
 
 
 NEW = {
@@ -43,6 +46,7 @@ class _Recorder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.draws: dict[int, Draw] = {}
+        self._copies = itertools.count(1)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function; record what it fills. What has no values is not filled: drawing takes a tenth of a millisecond a call there."""
@@ -64,8 +68,10 @@ class _Recorder(TorchFunctionMode):
         if name in NEW:
             self.draws[key] = NEW[name]
         elif name in ("to", "clone"):  # as of layers that are copied
-            former = self.draws.get(_storage(args[0]))
-            self.draws |= {key: former} if former else {}
+            source = _storage(args[0])
+            if former := self.draws.get(source):
+                self.draws[source] = replace(former, first=former.first or next(self._copies))
+                self.draws[key] = self.draws[source]
         elif name == "copy_":  # as of an orthogonal matrix, or of NumPy's
             other = args[1] if isinstance(args[1], torch.Tensor) else None
             former = None if other is None else self.draws.get(_storage(other))
@@ -138,6 +144,8 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def draws_of(module: nn.Module, draw_of: Any) -> dict[str, Draw]:
-    """Return the draw of each parameter that has one."""
+    """Return the draw of each parameter that has one, and of each buffer that is drawn at random."""
     pairs = ((name, draw_of(x)) for name, x in module.named_parameters(remove_duplicate=False))
-    return {name: draw for name, draw in pairs if draw}
+    buffers = ((name, draw_of(x)) for name, x in module.named_buffers(remove_duplicate=False))
+    drawn = {name: draw for name, draw in buffers if draw and draw.kind in ("normal", "uniform")}
+    return {name: draw for name, draw in pairs if draw} | drawn

@@ -7,6 +7,8 @@ import copy
 import functools
 from collections.abc import Mapping
 
+SHORT = 8  # signs of a number that its author has written
+
 
 def parse(text: str) -> ast.expr:
     """Return the expression that a text is."""
@@ -55,3 +57,9 @@ class _Fill(ast.NodeTransformer):
     def visit_keyword(self, node: ast.keyword) -> ast.keyword:
         """Fill the value of an argument, whose name stays."""
         return ast.keyword(node.arg, self.visit(node.value))
+
+
+def literal(x: float) -> str:
+    """Return a number as Python: 0.01 of 1 - 0.99, which is that to 12 digits."""
+    short = repr(float(f"{x:.12g}")) if isinstance(x, float) else repr(x)
+    return short if len(short) <= SHORT else repr(x)

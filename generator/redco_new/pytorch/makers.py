@@ -250,7 +250,7 @@ class Makers(Starts):
 
     def _parameter(self, name: str) -> str:
         """Return Python that makes a parameter, or a buffer."""
-        if name not in self._own.part._parameters:
+        if name not in self._own.part._parameters and not any(self._draws(name)):
             return f"nnx.Variable({self._buffer(name)})"
         arrays = [getattr(part, name) for part in self._parts("")]
         shapes = [tuple(x.shape) for x in arrays]

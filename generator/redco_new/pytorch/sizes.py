@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations, groupby, permutations
 from operator import mul
 
+from redco_new.pytorch.expressions import literal
+
 ROUNDING = 1e-7  # of a number that a class keeps in float32
 LARGEST = 1023  # a power of two that a float has
 SEVERAL = 4  # times that a size is within another beside a third: keys and values, gates and inputs
@@ -41,7 +43,7 @@ def express(number: Number, scope: Sequence[Atom]) -> str | None:
     """Return the simplest expression of `scope` that is `number` each time; None where there is none."""
     values = number.values
     if len(set(values)) == 1:
-        return repr(values[0])
+        return literal(values[0])
     for text, candidate in _expressions(number, scope):
         if _equal(candidate, values):
             return text
@@ -51,7 +53,7 @@ def express(number: Number, scope: Sequence[Atom]) -> str | None:
 def exactly(number: Number, scope: Sequence[Atom]) -> str | None:
     """Return the literal or the name that is `number` each time; None where there is none."""
     if len(set(number.values)) == 1:
-        return repr(number.values[0])
+        return literal(number.values[0])
     return next((atom.text for atom in scope if _equal(atom.values, number.values)), None)
 
 

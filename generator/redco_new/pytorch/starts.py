@@ -109,16 +109,28 @@ class Starts:
     def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
         """Return Python of a parameter, which is drawn as the class does. shapes: as model.py has them, `shape` as Python"""
         start = initializer(self._draws(name), shapes, partial(self._number, name))
-        frozen = not self._part("").get_parameter(name).requires_grad
+        is_buffer = name in self._part("")._buffers
+        frozen = is_buffer or not self._part("").get_parameter(name).requires_grad
         kind = "Variable" if frozen else "Param"
+        if first := self._first(name):
+            return f"nnx.{kind}(self.{first}[...])"
         if start.endswith((".zeros", ".ones")):
             return f"nnx.{kind}(jnp.{start.rpartition('.')[2]}({shape}))"
-        if frozen:
+        if frozen and not is_buffer:
             cls = type(self._own.part).__name__
             self._classes.note(FROZEN.format(name=f"{name} of {cls}"))
         elif not start:
             self._note(name)
         return f"nnx.{kind}({start or NORMAL}(rngs.params(), {shape}))"
+
+    def _first(self, name: str) -> str:
+        """Return what stands before it in its part, of which a parameter or a buffer is a copy; "" for another one."""
+        if "." in name or not (draw := self._draws(name)[0]) or draw.first is None:
+            return ""
+        part = self._part("")
+        names = [*part._parameters, *part._buffers]
+        draws = ((other, self._draws(other)[0]) for other in names[: names.index(name)])
+        return next((other for other, x in draws if x and x.first == draw.first), "")
 
 
 def _shapes(layers: Sequence[Any], name: str, order: Sequence[int]) -> list[tuple[int, ...]]:

@@ -39,6 +39,8 @@ class Values:
             written = self._for_write and any(user.target == WRITES for user in x.users)
             as_stored = x.dtype != COMPUTE or written
             return self.stored(x) if as_stored else cast(self.stored(x), self.value(COMPUTE))
+        if isinstance(x, Node) and x.target == WRITES and self._for_write:
+            return self.stored(x.arguments["self"])
         if isinstance(x, Node):
             return self._env[x]
         if isinstance(x, Default):

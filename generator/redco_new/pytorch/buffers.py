@@ -14,7 +14,7 @@ from torch.nn import init
 
 from redco_new.pytorch.constants import say_number
 from redco_new.pytorch.construct import Instance
-from redco_new.pytorch.exported import without_places
+from redco_new.pytorch.exported import make_functional, without_places
 from redco_new.pytorch.graph import clean, operation
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.numbers_read import ReadNumbers
@@ -92,7 +92,7 @@ def trace_buffers(
     with warnings.catch_warnings(), without_fills(), without_places():
         warnings.simplefilter("ignore")
         exported = torch.export.export(Constructor(), (torch.zeros(1),), strict=False)
-        graph = exported.run_decompositions({}).graph
+        graph = make_functional(exported).graph
     output = next(node for node in graph.nodes if node.op == "output")
     constants = {**exported.constants, **exported.state_dict}
     inputs = exported.graph_signature.inputs_to_lifted_tensor_constants

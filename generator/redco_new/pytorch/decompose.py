@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram, default_decompositions
 
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
+from redco_new.pytorch.exported import make_functional
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.operators import RULES
 from redco_new.pytorch.rules import FUNCTIONS
@@ -33,7 +34,7 @@ def decompose(exported: ExportedProgram) -> ExportedProgram:
     """
     operations = frozenset(node.target for node in exported.graph.nodes)
     table = dict(_TABLES.get(operations, {}))
-    program = exported.run_decompositions(table)
+    program = exported.run_decompositions(table) if table else make_functional(exported)
     strangers = _strangers(program)
     left = strangers - _table(strangers).keys()
     for _ in range(ROUNDS):
@@ -46,7 +47,7 @@ def decompose(exported: ExportedProgram) -> ExportedProgram:
             break
         table |= more
         program = program.run_decompositions(more)
-    return exported.run_decompositions({}) if _strangers(program) - left else program
+    return make_functional(exported) if _strangers(program) - left else program
 
 
 def place_views(program: ExportedProgram) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from redco_new.pytorch.setting import Name, Setting
-
-if TYPE_CHECKING:
-    from redco_new.pytorch.search import Search
+from redco_new.pytorch.trial import Trial
 
 Groups = list[tuple[Name, ...]]
 
@@ -17,9 +15,28 @@ AT_ONCE = 2  # sizes of which more are tried at once
 FEW = 8  # a size below it may be a count, of which there is another program for each
 
 
-def find_groups(
-    search: Search, setting: Setting, least: float = -inf
-) -> Iterator[tuple[Name, ...]]:
+class Tries(Protocol):
+    """Try sizes of a class, as search.py says."""
+
+    fixed: bool
+    together: bool
+    structural: set[tuple[Name, ...]]
+
+    @property
+    def trial(self) -> Trial:
+        """What compares a setting with the one before."""
+
+    def values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
+        """Return other values of a size."""
+
+    def first(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> Setting:
+        """Return the setting with the first of the values that the class takes."""
+
+    def at_once(self, setting: Setting, groups: Groups, number: int) -> tuple[Setting, Groups]:
+        """Return a setting with other values of some sizes, and those that have none."""
+
+
+def find_groups(search: Tries, setting: Setting, least: float = -inf) -> Iterator[tuple[Name, ...]]:
     """Yield the sizes that change together: arguments that are dims of inputs with these.
 
     least: of the sizes that are asked for
@@ -31,7 +48,7 @@ def find_groups(
 
 
 def _groups_of(
-    search: Search, setting: Setting, names: list[Name], grouped: set[Name]
+    search: Tries, setting: Setting, names: list[Name], grouped: set[Name]
 ) -> Iterator[tuple[Name, ...]]:
     """Yield the groups of some sizes, but of those that are in another: all by themselves, where they can be, or of each half."""
     if len(names) > AT_ONCE:
@@ -60,7 +77,7 @@ def _groups_of(
 
 
 def _simple_groups(
-    search: Search, setting: Setting, names: list[Name], grouped: set[Name]
+    search: Tries, setting: Setting, names: list[Name], grouped: set[Name]
 ) -> tuple[Groups, set[Name]]:
     """Return the first group that each size may be of, where it has other values, and what is in these."""
     groups, grouped = list[tuple[Name, ...]](), {*grouped}
@@ -73,7 +90,7 @@ def _simple_groups(
     return groups, grouped
 
 
-def _options(search: Search, setting: Setting, name: Name, grouped: set[Name]) -> Groups:
+def _options(search: Tries, setting: Setting, name: Name, grouped: set[Name]) -> Groups:
     """Return the groups that a size may be of, the first that is to be tried first."""
     names = setting.names()
     same = [x for x in names if setting.get(x) == setting.get(name) and x != name]

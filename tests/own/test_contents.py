@@ -10,7 +10,10 @@ from generated import find_own
 
 from redco_new.errors import RedcoError
 from redco_new.own.contents import Content, print_array
+from redco_new.project.create import create_project
+from redco_new.request import Request
 from redco_new.request.own_class import Input, OwnClass
+from redco_new.update.run import preview_update
 
 HERE = Path(__file__).parent
 NAMES = ("input_ids", "attention_mask", "position_ids", "token_type_ids")
@@ -102,3 +105,14 @@ def test_tokens_that_see_what_they_are_to_predict_are_told():
     assert own("Chat", example="nets_text.py:chat").notes_of_a_run() == []
     turned = own("Turned", example="nets_text.py:turned")
     assert turned.notes_of_a_run()[0].startswith("Turned sees the tokens that lm learns to predict")
+
+
+def test_an_edited_pipeline_of_texts_is_planned_anew(tmp_path):
+    """What only a call tells of a class needs the runtime, of which a project has a part."""
+    example = f"{HERE / 'nets_text.py'}:chat"
+    asked = {"example": example, "recipe": "lm", "shards": "2"}
+    model = example.replace("chat", "Chat")
+    create_project(Request.from_flags("p", model, folder=tmp_path / "p", **asked), tmp_path)
+    pipeline = tmp_path / "p/p/pipeline.py"
+    pipeline.write_text(pipeline.read_text().replace("PROMPT_LENGTH = 6", "PROMPT_LENGTH = 5"))
+    assert preview_update(tmp_path / "p", {}).changed_files == {}

@@ -5,6 +5,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from types import SimpleNamespace
+
 import pytest
 
 from redco_new.errors import RedcoError
@@ -41,6 +43,24 @@ def test_a_config_json_has_the_fields_of_configs_within_it():
     fields = [Field("width", "width", "int", 8, 8), Field("ffn_width", "ffn.width", "int", 9, 9)]
     keys = _config_keys(fields, {"width": 8, "ffn": {"width": 9, "act": "silu"}})
     assert keys == {"width": "config.width", "ffn": 'CONFIG["ffn"] | {"width": config.ffn_width}'}
+
+
+def test_a_config_json_has_the_rates_that_a_recipe_trains_without():
+    from redco_new.pytorch.printed import Field
+    from redco_new.pytorch.table import _config_keys
+
+    names = {"attention_dropout": 0.1, "text.drop": 0.2, "mlp_dropout": 0.0}
+    fields = [Field(x.rpartition(".")[2], x, "float", rate, rate) for x, rate in names.items()]
+    keys = _config_keys(fields, names | {"text": {"drop": 0.2}})
+    values = [
+        eval(x, {"config": fields_of_0(fields), "CONFIG": {"text": {}}}) for x in keys.values()
+    ]
+    assert values == [0.1, 0.0, {"drop": 0.2}]
+
+
+def fields_of_0(fields):
+    """A config whose rates are 0, as `dpo` has it."""
+    return SimpleNamespace(**dict.fromkeys((x.name for x in fields), 0.0))
 
 
 def test_a_number_that_follows_from_no_size_is_a_field():

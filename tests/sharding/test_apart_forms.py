@@ -13,6 +13,8 @@ from jax.sharding import PartitionSpec as P
 from redco_plan.apart.rewritten import Rewritten
 from redco_plan.apart.run import follow, run_apart
 from redco_plan.apart.stored import Fused, take_apart
+from redco_runtime.base.messages import UserError
+from redco_runtime.layout.specs import parameter_specs
 
 # What is made of rows of 12 = 4 x 3, each (2, 5) -> the dims in which it then is.
 OF_ROWS = {
@@ -105,9 +107,11 @@ def test_columns_that_are_parts_are_apart_where_they_can_be(name):
     np.testing.assert_allclose(run(stored, x), forward(WHOLE, x), 1e-5, 1e-5)
 
 
-def test_parts_are_all_of_their_dim():
-    with pytest.raises(ValueError, match=r"in: parts of \(3, 1\) do not make dim 1 of \(2, 5\)"):
-        take_apart(WHOLE, {"in": (1, (3, 1))})
+def test_what_its_parts_do_not_make_has_no_spec():
+    """Of a model whose config has other sizes than sharding.py is for."""
+    stored = take_apart(WHOLE, {"in": (1, (3, 1))})
+    with pytest.raises(UserError, match=r"\n  in: a parameter without a spec\n"):
+        parameter_specs(stored, {"in/0": P(), "in/1": P()})
 
 
 class Model(NamedTuple):

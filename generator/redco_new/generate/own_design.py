@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -95,7 +95,7 @@ def own_design(
         stateful=model.stateful,
         packages=() if model.printed else find_requirements(model.references),
         notes=[*model.notes, *notes],
-        notes_of_a_run=model.notes_of_a_run,
+        notes_of_a_run=cache(model.notes_of_a_run),  # in a project it has no runtime to run by
         tiny={
             name: value for name, value in tiny.items() if name != REMAT
         },  # its layout is the same

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from redco_new.models.dropout import rates_in
 from redco_new.pytorch.printed import Field, HubFacts, PrintedClass, Stored
 from redco_new.render.python import print_data
 from redco_new.render.values import Code, Name, Plain, Text
@@ -15,6 +16,7 @@ from redco_new.render.values import Code, Name, Plain, Text
 # Names in a file of what is no weight: how many steps of PyTorch's BatchNorm there were.
 COUNTS = "*.num_batches_tracked"
 WHY = "  # what PEFT calls parts of these"
+RATES = "; a rate that training is without is as in the class"
 # How model.py says that a text is shorter than its table of positions: text_methods.py prints it.
 LESS = re.compile(r"if S > self\.config\.\w+ - (\d+):")
 
@@ -32,6 +34,7 @@ class TableSource:
     apart: Python for what is stored as several, by `config` of the class
     imports: what that needs of sharding.py and config.py
     within: the line that says parts of these names -> in PEFT, where the class is a part of what a checkpoint has
+    rates: of such, what the docstring of its config.json says of rates that a run may be without
     prefix, hf, keys: of a decoder of texts: what names of tensors begin with, what config.json says, and its keys that
         are fields of the config
     """
@@ -45,6 +48,7 @@ class TableSource:
     apart: Code
     imports: tuple[Code, ...]
     within: tuple[Code, ...]
+    rates: Text
     prefix: Text
     hf: Plain
     keys: Mapping[Text, Code]
@@ -76,6 +80,7 @@ def table_source(
         apart=choice if tiny else "APART",
         imports=(*config, f"from {package}.sharding import {sharding}"),
         within=(f"WITHIN = {print_data(within)}{WHY}",) if within else (),
+        rates=RATES if any(" or " in value for value in keys.values()) else "",
         prefix=hub.prefix,
         hf={k: x for k, x in hub.config.items() if k not in keys or isinstance(x, dict)},
         keys=keys,
@@ -87,10 +92,13 @@ def _config_keys(fields: Iterable[Field], config: Mapping[str, Any]) -> dict[str
     keys, parts = dict[str, str](), dict[str, str]()
     for field in fields:
         key, _, inner = field.argument.partition(".")
+        value = f"config.{field.name}"
+        if rates_in({inner or key: field.value}):  # which a recipe may train without
+            value += f" or {field.value}"
         if key in config and not inner:
-            keys[key] = f"config.{field.name}"
+            keys[key] = value
         elif key in config and inner in config[key]:
-            parts[key] = parts.get(key, "") + f"{print_data(inner)}: config.{field.name}, "
+            parts[key] = parts.get(key, "") + f"{print_data(inner)}: {value}, "
     return keys | {key: f"CONFIG[{print_data(key)}] | {{{x[:-2]}}}" for key, x in parts.items()}
 
 

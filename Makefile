@@ -16,8 +16,7 @@ SERVE := .serve/.installed
 BUCKET := .bucket/.installed
 DOCS := .docs/.installed
 REFERENCE = PYTHONPATH=tests/tools:generator:runtime $(BIN)/python -m docs.reference
-# One more than there are cores: some tests wait for processes, of which one is stopped or silent.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # A package is compiled when it is first imported, not all 17,000 files of all of them: so that must be kept.
 unexport PYTHONDONTWRITEBYTECODE

@@ -1,5 +1,7 @@
 """Generated projects in folders of tests, and commands run in them."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -10,6 +12,7 @@ from pathlib import Path
 from forked import run_forked
 from programs import ORDER
 
+from redco_new import cli
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
@@ -23,17 +26,29 @@ ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 # Machine code as users have it, where bounds are of that.
 EXACT = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0", "XLA_FLAGS": ORDER}
+WAITS = re.compile(r"^.*: \d+ s so far\n", re.MULTILINE)  # of what takes long where much else runs
 
 
 def run(command, folder, **variables):
-    """(exit code, stdout, stderr) of a shell command, with this Python's programs first."""
+    """(exit code, stdout, stderr but for WAITS) of a shell command, with this Python's programs first."""
     env = users_environ() | {"PATH": f"{BIN}:{os.environ['PATH']}"} | variables
     if forked := run_forked(command, folder, env, 500):
-        return forked
-    done = subprocess.run(
-        command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=500
-    )
-    return done.returncode, done.stdout, done.stderr
+        code, out, err = forked
+    else:
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=500
+        )
+        code, out, err = done.returncode, done.stdout, done.stderr
+    return code, out, WAITS.sub("", err)
+
+
+def redco(folder, *args, program="redco"):
+    """(exit code, stdout, stderr but for WAITS) of a command, typed in a folder, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    app = {"redco": cli.redco_app, "redco-new": cli.new_app}[program]
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.run(app, program, [*args])
+    return code, out.getvalue(), WAITS.sub("", err.getvalue())
 
 
 def users_environ():

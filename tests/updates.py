@@ -1,13 +1,13 @@
 """A small project, a template that tests change, and updates of it without JAX."""
 
 import contextlib
-import io
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from redco_new import cli
+from generated import redco
+
 from redco_new.project.archive import unpack
 from redco_new.project.records import BASE, COPIES, SUFFIX, new_records, read_records
 from redco_new.project.create import write_tree
@@ -111,12 +111,7 @@ class Project:
 
     def redco(self, *args: str, program: str = "redco") -> tuple[int, str, str]:
         """(exit code, stdout, stderr) of a command, typed in the project's folder."""
-        out, err = io.StringIO(), io.StringIO()
-        app = {"redco": cli.redco_app, "redco-new": cli.new_app}[program]
-        with contextlib.chdir(self.root), contextlib.redirect_stdout(out):
-            with contextlib.redirect_stderr(err):
-                code = cli.run(app, program, list(args))
-        return code, out.getvalue(), err.getvalue()
+        return redco(self.root, *args, program=program)
 
     def update(self, *args: str) -> tuple[int, str, str]:
         """`redco update`, after which nothing that the user wrote is lost, .redco/ is whole, and

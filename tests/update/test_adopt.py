@@ -1,29 +1,19 @@
 """`redco adopt`: a project that lost its records, or whose package was renamed, is looked after again."""
 
-import contextlib
-import io
 import re
 import shutil
 from dataclasses import replace
 
 import pytest
-from generated import ROOT, make
+from generated import ROOT, make, redco
 from updates import base_of
 
-from redco_new import cli
 from redco_new.project.archive import pack
 from redco_new.project.manifest import read_manifest
 from redco_new.project.records import BASE, digests
 from redco_new.transaction import MANIFEST
 
 GOLDEN = ROOT / "golden/gpt-j-4/project"
-
-
-def redco(root, *args: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.run(cli.redco_app, "redco", [*args])
-    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,13 @@ former/my-project is what redco-new wrote before train.py held its loop: `--mode
 pristine copies are not stored twice: they are made of the files here.
 """
 
-import contextlib
-import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from generated import ROOT, make, run
+from generated import ROOT, make, redco, run
 
-from redco_new import cli
 from redco_new.project.records import COPIES, SUFFIX
 from redco_new.transaction import MANIFEST, sha256
 
@@ -128,14 +125,6 @@ def tree(root: Path) -> dict[str, bytes]:
         for name, path in paths.items()
         if not name.startswith(ignored) and "__pycache__" not in name
     }
-
-
-def redco(root: Path, *args: str) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr) of a command, typed in the project's folder."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.run(cli.redco_app, "redco", [*args])
-    return code, out.getvalue(), err.getvalue()
 
 
 def assert_brought_over(root: Path, fresh: dict[str, bytes], edits: dict[str, list[str]]) -> None:

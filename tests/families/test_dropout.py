@@ -17,7 +17,7 @@ from redco_new.models.dropout import with_dropout
 from redco_new.models.recipes import RECIPES
 from redco_new.request import Request
 
-DRAWS, LENGTH, RATE = 1500, 12, 0.3
+DRAWS, LENGTH, RATE = 4000, 12, 0.3
 TEXT = {"vocab_size": VOCAB, "max_position_embeddings": 64}
 # Family -> keys of a small one's config.json, with those that are rates.
 FORMS = {

@@ -8,6 +8,8 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import find_reference
 from redco_new.pytorch.expressions import literal
+from redco_new.pytorch.merge import WRITES
+from redco_new.pytorch.values import steps_of_writes
 from redco_new.request.own_class import Input
 
 FILE = Path(__file__).with_name("nets_memory.py")
@@ -84,3 +86,16 @@ def test_a_codebook_of_moving_averages_that_begin_as_its_codes():
         "2",
         "0.7978845608028654",
     ]
+
+
+def test_what_is_written_is_found_in_a_program_of_any_length():
+    class Step:
+        def __init__(self, target, *users):
+            self.target, self.users = target, users
+
+    kept, write = Step("output"), Step(WRITES)
+    chain = [Step("aten.sin", write)]
+    for _ in range(5000):
+        chain.insert(0, Step("aten.sin", chain[0]))
+    read = Step("aten.cos", chain[0], kept)
+    assert steps_of_writes([read, *chain, write, kept]) == {*chain}

@@ -149,8 +149,7 @@ def hub_design(
     rates = {} if recipe.drops else {key: 0.0 for key in rates_in(sizes)}
     full |= rates
     notes = [*notes, *([STILL.format(recipe=recipe.name, rates=", ".join(rates))] if rates else [])]
-    tiny = _tiny(request, model, sizes, SHORT + unused)
-    tiny |= rates
+    tiny = _tiny(request, model, sizes, SHORT + unused) | rates
     if recipe.pictures:
         tiny |= _tiny_pictures(module, names, sizes, tiny)
     tokenizer = request.checkpoint or "bytes"

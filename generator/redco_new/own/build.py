@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 from jax.extend.core import Jaxpr, jaxprs_in_params
-from jax.tree_util import GetAttrKey, KeyEntry, keystr, tree_leaves_with_path
+from jax.tree_util import keystr, tree_leaves_with_path
 
 from redco_new.errors import RedcoError
 from redco_new.render.execute import use_runtime
@@ -20,13 +19,13 @@ from redco_new.request.own_class import BATCH, Input
 from redco_new.own.annotations import MESH, names_in_variables, places_arrays
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
-from redco_new.own.maker import Maker, call_user_code, read_maker
-from redco_new.own.signature import MODES, check_inputs
+from redco_new.own.maker import call_user_code, read_maker
+from redco_new.own.module import Path, make_module, mode_argument, outputs_of
+from redco_new.own.signature import check_inputs
 from redco_new.own.flows import Notes, Use
 from redco_new.own.uses import find_uses
 from redco_new.own.wrapper import print_wrapper
 
-Path = tuple[KeyEntry, ...]  # of an array, in what a call gives
 # Rows of the batch that is traced, by which an output with B is recognized: more than the one row
 # that broadcasts, and few, since a number that is also the first dim of another array misleads.
 ROWS = 8
@@ -172,16 +171,6 @@ def abstract_batch(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.Shap
     return {k: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for k, x in inputs.items()}
 
 
-def make_module(maker: Maker, call: Call, mode: str) -> nnx.Module:
-    """Return a module, made anew; one of Linen as an NNX module, as model.py of a project has it."""
-    module = maker.make()
-    if not isinstance(module, linen.Module):
-        return module
-    zeros = {name: jnp.zeros((1, *x.shape), x.dtype) for name, x in call.inputs.items()}
-    arguments = call.fill(zeros) | _mode_argument(mode, False)
-    return nnx.bridge.ToNNX(module, rngs=nnx.Rngs(0)).lazy_init(**arguments, method=call.method)
-
-
 def _trace_or_ignore_shardings(
     name: str, build: Callable[[], nnx.Module], trace: Callable[[Callable[[], nnx.Module]], _Trace]
 ) -> tuple[_Trace, str]:
@@ -219,7 +208,7 @@ def _find_variables(make: Callable[[], Any], call: Call, mode: str) -> Mapping[s
     """Return the abstract variables of a Linen module, by collection."""
 
     def init(batch: Any) -> Any:
-        arguments = call.fill(batch) | _mode_argument(mode, False)
+        arguments = call.fill(batch) | mode_argument(mode, False)
         return make().init(jax.random.key(0), **arguments, method=call.method)
 
     return jax.eval_shape(init, abstract_batch(call.inputs, 1))
@@ -268,36 +257,6 @@ def _trace_call(
         triples = zip(paths, outputs, more, strict=True)
         across = frozenset(path for path, x, y in triples if x.shape[1:] != y.shape[1:])
     return program.jaxpr, dict(zip(paths, outputs, strict=True)), notes, across
-
-
-def outputs_of(
-    model: nnx.Module,
-    call: Call,
-    mode: str,
-    training: bool,
-    batch: Mapping[str, Any],
-    more: dict[str, Any],
-) -> dict[Path, jax.Array]:
-    """Return what a call gives, in training or in evaluation. more: arguments beside those of the call"""
-    model.train() if training else model.eval()
-    arguments = call.fill(batch) | _mode_argument(mode, training) | more
-    return dict(_read_arrays(getattr(model, call.method)(**arguments)))
-
-
-def _read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]:
-    """Yield (path, array) of what a call gives: in trees of JAX, and in dataclasses."""
-    for keys, leaf in tree_leaves_with_path(value):
-        if isinstance(leaf, jax.Array):
-            yield path + keys, leaf
-        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
-            for field in dataclasses.fields(leaf):
-                part = getattr(leaf, field.name, None)
-                yield from _read_arrays(part, (*path, *keys, GetAttrKey(field.name)))
-
-
-def _mode_argument(mode: str, training: bool) -> dict[str, bool]:
-    """Return the argument of a call that says whether it trains; none where it has no mode."""
-    return {mode: MODES[mode] == training} if mode else {}
 
 
 def _draws_random(jaxpr: Jaxpr) -> bool:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
-from redco_new.own.build import make_module, outputs_of
 from redco_new.own.maker import call_user_code, read_maker
+from redco_new.own.module import make_module, outputs_of
 from redco_new.own.quick_programs import compiled_once, jit_quickly
 from redco_new.own.roles import text_inputs
 from redco_new.own.smaller import Candidate

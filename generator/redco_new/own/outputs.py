@@ -10,7 +10,8 @@ import numpy as np
 from jax.tree_util import keystr
 
 from redco_new.errors import RedcoError
-from redco_new.own.build import ROWS, AbstractModel, Path
+from redco_new.own.build import ROWS, AbstractModel
+from redco_new.own.module import Path
 from redco_new.own.recipes import OwnRecipe
 from redco_new.own.roles import id_sequences, is_whole
 from redco_new.request.own_class import Input

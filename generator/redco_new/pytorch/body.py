@@ -15,7 +15,7 @@ from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.merge import WRITES, Node
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.statements import Statements
-from redco_new.pytorch.values import NeedsName
+from redco_new.pytorch.values import NeedsName, steps_of_writes
 from redco_new.pytorch.variables import (
     SHAPES,
     assign,
@@ -70,6 +70,7 @@ class Body(Statements):
         own = [atom for atom in atoms if atom.is_attribute]  # the author's names come first
         others = [atom for atom in atoms if not atom.is_attribute]
         super().__init__([*own, *dims, *others], reference, outer)
+        self._written = steps_of_writes(nodes)
         self._returned = returned or (
             lambda items: items[0] if len(items) == 1 else sequence(items)
         )

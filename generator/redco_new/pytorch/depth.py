@@ -144,7 +144,7 @@ class Program:
         return alike and self._floats == other._floats
 
     def _layer(self, path: str, number: int) -> Hashable:
-        """Return what a layer has in common with others of its program, but for what it is arguments of the one before, or as the first."""
+        """Return what a layer has in common with others of its program, but for what it is given of the one before, or as the first."""
         rows, read = self._rows[path, number], [*self._read[path, number]]
         others = ((path, i) for i in range(number + 1, self._counts[path]))
         alike = next(([*self._read[x]] for x in others if self._rows[x] == rows), read)

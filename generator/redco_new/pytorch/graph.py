@@ -214,8 +214,14 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
 
 def _follows(node: Any) -> bool:
     """Return whether a value follows from what a program reads."""
-    reads = node.op in ("placeholder", "get_attr", "call_module")
-    return reads or any(map(_follows, node.all_input_nodes))
+    seen, left = set(), [node]
+    while left:
+        x = left.pop()
+        if x.op in ("placeholder", "get_attr", "call_module"):
+            return True
+        left += [] if x in seen else x.all_input_nodes
+        seen.add(x)
+    return False
 
 
 def _filled(node: Any) -> fx.Node | None:

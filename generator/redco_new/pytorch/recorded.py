@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
-from torch._export.utils import _compiling_state_context
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from redco_new.pytorch.memory import forgets
-from redco_new.pytorch.selections import compute_all_rows
-from redco_new.pytorch.trial import Trial
+from redco_new.pytorch.trial import Recorder, Trial, call_recorded
 
 
 @dataclass(frozen=True)
@@ -43,28 +34,17 @@ class Step:
 
 def record(trial: Trial, module: nn.Module, arrays: Mapping[str, Any]) -> list[Step]:
     """Return what a call of a class calls, as the trial calls it. Raises an error where it does not run."""
-    device, every, _ = trial.base_way
-    call = partial(_record, device, module, arrays)
-    steps = compute_all_rows(call) if every else call()
-    if not steps:
+
+    def call_on(device: str) -> _Steps:  # anew, where it is called several times
+        return call_recorded(_Steps(module), module, arrays, device)
+
+    recorder = trial.as_base(call_on)
+    if recorder is None or not recorder.steps:
         raise LookupError("it calls nothing")
-    return steps
+    return recorder.steps
 
 
-def _record(device: str, module: nn.Module, arrays: Mapping[str, Any]) -> list[Step]:
-    recorder = _Recorder(module)
-    enter = register_module_forward_pre_hook(recorder.enter)
-    leave = register_module_forward_hook(recorder.leave, always_call=True)
-    try:
-        with forgets(module), _compiling_state_context(), torch.device(device), recorder:
-            module(**arrays)
-        return recorder.steps
-    finally:
-        enter.remove()
-        leave.remove()
-
-
-class _Recorder(TorchFunctionMode):
+class _Steps(Recorder):
     """Record the steps of a module, meanwhile."""
 
     def __init__(self, module: nn.Module) -> None:

@@ -14,7 +14,7 @@ from redco_new.pytorch.refusal import UNRULED, UNSERVED, Unsaid, refuse
 from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
 from redco_new.pytorch.sizes import Number
-from redco_new.pytorch.values import Values, is_for_write
+from redco_new.pytorch.values import Values
 from redco_new.pytorch.variables import is_neutral
 
 
@@ -25,7 +25,7 @@ class Expressions(Values):
 
     def expression(self, node: Node) -> ast.expr:
         """Return what a step gives, as Python, in its dtype. Raises RedcoError, with its place."""
-        self._for_write = is_for_write(node)
+        self._for_write = node in self._written
         try:
             expression = self._of_step(node)
         except Unsaid as error:

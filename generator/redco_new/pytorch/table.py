@@ -80,7 +80,7 @@ def table_source(
         apart=choice if tiny else "APART",
         imports=(*config, f"from {package}.sharding import {sharding}"),
         within=(f"WITHIN = {print_data(within)}{WHY}",) if within else (),
-        rates=RATES if any(" or " in value for value in keys.values()) else "",
+        rates=RATES if any(_is_rate(x) for x in printed.fields if _is_in(x, hub.config)) else "",
         prefix=hub.prefix,
         hf={k: x for k, x in hub.config.items() if k not in keys or isinstance(x, dict)},
         keys=keys,
@@ -90,16 +90,25 @@ def table_source(
 def _config_keys(fields: Iterable[Field], config: Mapping[str, Any]) -> dict[str, str]:
     """Return keys of a config.json that have fields of config.py -> their values as Python, of a config within it those that do."""
     keys, parts = dict[str, str](), dict[str, str]()
-    for field in fields:
+    for field in (x for x in fields if _is_in(x, config)):
         key, _, inner = field.argument.partition(".")
-        value = f"config.{field.name}"
-        if rates_in({inner or key: field.value}):  # which a recipe may train without
-            value += f" or {field.value}"
-        if key in config and not inner:
-            keys[key] = value
-        elif key in config and inner in config[key]:
+        value = f"config.{field.name}" + (f" or {field.value}" if _is_rate(field) else "")
+        if inner:
             parts[key] = parts.get(key, "") + f"{print_data(inner)}: {value}, "
+        else:
+            keys[key] = value
     return keys | {key: f"CONFIG[{print_data(key)}] | {{{x[:-2]}}}" for key, x in parts.items()}
+
+
+def _is_in(field: Field, config: Mapping[str, Any]) -> bool:
+    """Return whether a config.json, or a config within it, has a key for a field."""
+    key, _, inner = field.argument.partition(".")
+    return key in config and (not inner or inner in config[key])
+
+
+def _is_rate(field: Field) -> bool:
+    """Return whether a field is a rate of dropout, which a recipe may train without."""
+    return bool(rates_in({field.argument.rpartition(".")[2]: field.value}))
 
 
 def _tensor(stored: Stored, others: Mapping[str, str]) -> str:

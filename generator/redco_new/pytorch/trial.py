@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.overrides import TorchFunctionMode
 from torch._export.utils import _compiling_state_context
 
@@ -22,8 +25,23 @@ from redco_new.pytorch.selections import compute_all_rows
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.structures import class_of
 
+T = TypeVar("T")
 
-class Calls(TorchFunctionMode):
+
+class Recorder(TorchFunctionMode):
+    """Record what is called, meanwhile: functions, and where a part is entered and left."""
+
+    def enter(self, part: nn.Module, _: Any) -> None:
+        """Record that a part is called."""
+
+    def leave(self, *_: Any) -> None:
+        """Record that it has returned."""
+
+
+R = TypeVar("R", bound=Recorder)
+
+
+class Calls(Recorder):
     """Record the names of what is called, meanwhile."""
 
     def __init__(self) -> None:
@@ -44,6 +62,22 @@ class Calls(TorchFunctionMode):
         ):  # the program says whether it is asked for
             return 0
         return function(*args, **(kwargs or {}))
+
+
+def call_recorded(recorder: R, module: nn.Module, arrays: Mapping[str, Any], device: str) -> R:
+    """Return a recorder of what a module calls, as torch.export calls it: it asks for no values.
+
+    device: where new arrays lie that say none
+    """
+    enter = register_module_forward_pre_hook(recorder.enter)
+    leave = register_module_forward_hook(recorder.leave, always_call=True)
+    try:
+        with forgets(module), _compiling_state_context(), torch.device(device), recorder:
+            module(**arrays)
+        return recorder
+    finally:
+        enter.remove()
+        leave.remove()
 
 
 @dataclass
@@ -67,7 +101,7 @@ class Trial:
                 if _parts(instance) != self._parts:
                     return "parts"
                 calls = self._calls(instance, setting)
-                return ("same" if calls == self.base_way[2] else "calls") if calls else ""
+                return ("same" if calls == self._base_way[2] else "calls") if calls else ""
         except Exception:  # whatever the user's own code raises
             return ""
 
@@ -97,18 +131,22 @@ class Trial:
 
     def _calls(self, instance: Instance, setting: Setting) -> list[str]:
         """Return what a call of the class calls, one after the other: its parts, and what its author has of torch."""
-        device, every, _ = self.base_way
-        call = partial(self._call_on, device, instance, setting)
-        return (compute_all_rows(call) or []) if every else call()
+        return self.as_base(partial(self._call_on, instance, setting)) or []
+
+    def as_base(self, call_on: Callable[[str], T]) -> T | None:
+        """Return what a call on a device gives, as that of the user's sizes is called; None where masks select its rows."""
+        device, every, _ = self._base_way
+        call = partial(call_on, device)
+        return compute_all_rows(call) if every else call()
 
     @cached_property
-    def base_way(self) -> tuple[str, bool, list[str]]:
+    def _base_way(self) -> tuple[str, bool, list[str]]:
         """How the class of the user's sizes can be called, and what it calls then.
 
         Where its own new tensors lie that say no device, and whether all rows are computed of those that masks select.
         """
         for device in ("cpu", "meta"):
-            call = partial(self._call_on, device, self._instance, self.base)
+            call = partial(self._call_on, self._instance, self.base, device)
             try:
                 return device, False, call()
             except Exception:  # whatever the user's own code raises
@@ -116,17 +154,9 @@ class Trial:
                     return device, True, calls
         return "meta", False, []
 
-    def _call_on(self, device: str, instance: Instance, setting: Setting) -> list[str]:
+    def _call_on(self, instance: Instance, setting: Setting, device: str) -> list[str]:
         """Return what a call calls, whose new arrays lie on a device."""
-        calls = Calls()
-        hook = register_module_forward_pre_hook(calls.enter)
-        try:
-            # As torch.export calls it, it asks for no values.
-            with forgets(instance.module), _compiling_state_context(), torch.device(device), calls:
-                instance.module(**setting.arrays(self.call))
-            return calls.names
-        finally:
-            hook.remove()
+        return call_recorded(Calls(), instance.module, setting.arrays(self.call), device).names
 
     @cached_property
     def _instance(self) -> Instance:

@@ -30,7 +30,8 @@ class Values:
         self.imports: set[str] = set()
         self._atoms, self._outer, self._reference = atoms, outer, reference
         self._env: dict[Node, ast.expr] = {}
-        self._for_write = False  # whether the step that is printed is of what is written alone
+        self._written = set[Node]()  # steps of what is written into buffers alone
+        self._for_write = False  # whether the step that is printed is one of these
         self._measurable: list[Node] = []  # arrays that are computed, and whose dims may be named
 
     def value(self, x: Any) -> ast.expr:
@@ -125,7 +126,10 @@ class NeedsName(Exception):
         self.node, self.dim = node, dim
 
 
-def is_for_write(node: Node) -> bool:
-    """Return whether a step is of what is written into buffers alone: of these as stored, since what moves slowly stands still in bfloat16."""
-    users = node.users
-    return bool(users) and all(x.target == WRITES or is_for_write(x) for x in users)
+def steps_of_writes(nodes: Sequence[Node]) -> set[Node]:
+    """Return the steps of what is written into buffers alone: of these as stored, since what moves slowly stands still in bfloat16."""
+    steps = set[Node]()
+    for node in reversed(nodes):
+        if node.users and all(x.target == WRITES or x in steps for x in node.users):
+            steps.add(node)
+    return steps

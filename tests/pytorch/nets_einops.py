@@ -21,6 +21,51 @@ class Attention(nn.Module):
         return self.to_out(out)
 
 
+class Dropsample(nn.Module):
+    def __init__(self, rate: float):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        mask = torch.zeros((x.shape[0], 1, 1)).uniform_() > self.rate
+        return x * mask / (1 - self.rate)
+
+
+class Tokens(nn.Module):
+    """Its argument has the name of a function; a grid is as high as the root of how many tokens there are."""
+
+    def __init__(self, width: int, max_pool: bool, dropout: float):
+        super().__init__()
+        pools = [nn.MaxPool2d(2)] if max_pool else []
+        self.conv = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), *pools)
+        self.drop = nn.Dropout(dropout)
+        self.drop_path = Dropsample(dropout)
+
+    def forward(self, x):
+        grid = rearrange(x, "b (h w) c -> b c h w", h=int(x.shape[1] ** 0.5))
+        x = rearrange(self.conv(grid), "b c h w -> b (h w) c")
+        return self.drop_path(self.drop(x))
+
+
+class Lists(nn.Module):
+    """A list of parts that are there or not, of which one has a second name."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            [nn.ModuleList([nn.LayerNorm(width), None]), Tokens(width, True, 0.25)]
+        )
+        self.first = self.layers[0][0]
+
+    def forward(self, x):
+        norm, after = self.layers[0]
+        x = self.layers[1](norm(x) if after is None else after(norm(x)))
+        q, k = (self.first(t) for t in x.chunk(2, dim=1))
+        return q.mean(1) * k.mean(1)
+
+
 class Patches(nn.Module):
     def __init__(self, dim: int = 24, patch: int = 4, heads: int = 4, classes: int = 10):
         super().__init__()
@@ -30,14 +75,16 @@ class Patches(nn.Module):
         )
         self.cls_token = nn.Parameter(torch.randn(1, 1, dim))
         self.positions = nn.Parameter(torch.randn(1, 17, dim))
+        self.lists = Lists(dim)
         self.attend = Attention(dim, heads)
         self.head = nn.Linear(dim, classes)
 
     def forward(self, x):
         x = self.to_patches(x)
         b, n, _ = x.shape
+        pooled = self.lists(x)
         cls_tokens = repeat(self.cls_token, "1 1 d -> b 1 d", b=b)
         x = torch.cat((cls_tokens, x), dim=1)
         x = x + self.positions[:, : n + 1]
         x = self.attend(x) + x
-        return self.head(reduce(x, "b n d -> b d", "mean"))
+        return self.head(reduce(x, "b n d -> b d", "mean") + pooled)

@@ -1,5 +1,6 @@
 """What files of PyTorch have beside layers: it is computed as there, or refused by name."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +12,10 @@ from redco_new.own.find import find_reference
 from redco_new.request.own_class import Input
 
 
-def printed(name, shape=(32,)):
+def printed(name, shape=(32,), file="nets_habits.py"):
     from redco_new.pytorch.make import print_class
 
-    reference = find_reference("--model", f"nets_habits.py:{name}", Path(__file__).parent)
+    reference = find_reference("--model", f"{file}:{name}", Path(__file__).parent)
     return print_class(reference, "--config", {}, Call({"x": Input(shape)}))
 
 
@@ -34,6 +35,19 @@ def test_what_draws_within_a_sequential_is_a_part_of_its_own():
     assert "self.last" not in made.source
     assert "self.net.layers[0].bias" in made.source
     assert "            Dropout2d(config.rate, " in made.source and "lambda" not in made.source
+
+
+def test_what_another_package_computes_is_an_expression_of_its_caller():
+    """And an entry of a Sequential one expression, in however many statements einops has it."""
+    made = printed("Patches", (3, 16, 16), "nets_einops.py")
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+    assert "            lambda x: x.reshape(x.shape[0], 3, 4, 4, 4, 4)\n" in made.source
+    assert "k = qkv[1].reshape(B, 17, self.heads, -1).transpose((0, 2, 1, 3))" in made.source
+    assert "tensor" not in made.source and "S = x.shape[1]" not in made.source
+    # Of a list, what is None; an argument that is called as a function is; what is drawn to leave examples out.
+    assert re.search(r"LayerNorm\(width, .*\), None\]", made.source)
+    assert "            lambda x: max_pool(x, (2, 2)),\n" in made.source
+    assert made.source.count("self.drop(x) * self.dropout_2(jnp.ones((B, 1, 1)") == 1
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

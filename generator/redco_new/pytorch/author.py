@@ -8,7 +8,7 @@ import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from redco_new.pytorch.refusal import frames_of
+from redco_new.pytorch.refusal import own_frames_of
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Statement:
 
 
 def statement_of(stack: str | None) -> Statement:
-    """Return the statement of the innermost frame of a traceback."""
-    frames = frames_of(stack)
+    """Return the statement of the innermost frame of a traceback that is of the part's own package."""
+    frames = own_frames_of(stack)
     if not frames:
         return Statement()
     file, line = frames[-1]

@@ -28,6 +28,7 @@ from redco_new.pytorch.variables import (
     reads,
     return_last,
     safe_name,
+    without_unread,
 )
 from redco_new.pytorch.sizes import Atom
 
@@ -103,7 +104,8 @@ class Body(Statements):
         """Return the statements, the dims of inputs that they read first."""
         reserved = {*self._holders, *self.sizes, *self._lengths}
         shown = (self._inputs, self.names, self._batch, reserved)
-        dims, statements = unpack_dims(self._statements, *shown)
+        own = without_unread(self._statements, self._lengths)
+        dims, statements = unpack_dims(own, *shown)
         return dims + return_last(statements)
 
     def _print(self) -> None:

@@ -15,9 +15,10 @@ from torch.nn import init
 from redco_new.pytorch.constants import say_number
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.exported import make_functional, without_places
-from redco_new.pytorch.graph import clean, operation
+from redco_new.pytorch.graph import clean
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.numbers_read import ReadNumbers
+from redco_new.pytorch.unread import operation
 
 # Steps of what is drawn, or has no values yet; and how many steps of a parameter are printed.
 DRAWS, FEW = re.compile("(new_)?(rand|empty|normal|uniform|bernoulli|exponential)"), 24

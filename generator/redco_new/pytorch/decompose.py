@@ -22,7 +22,7 @@ ROUNDS = 6  # a loss is made of another one, and that of a logarithm
 OTHERS = {
     "_assert_scalar", "_assert_tensor_metadata", "alias", "clone", "contiguous", "copy", "copy_", "detach", "detach_",
     "dropout", "lift_fresh", "lift_fresh_copy", "masked_select", "native_dropout", "nonzero",
-    "scaled_dot_product_attention", "sym_constrain_range_for_size",
+    "normal_functional", "uniform", "scaled_dot_product_attention", "sym_constrain_range_for_size",
 }  # fmt: skip
 LAYERS = {f"{cls.__module__}.{cls.__qualname__}" for cls in LEAVES}
 

@@ -11,6 +11,8 @@ from torch.overrides import TorchFunctionMode
 # Functions that draw, which in evaluation give their mean here, as what is printed for them does there; and what they give in training.
 MEANS = {"randn": 0.0, "rand": 0.5, "randn_like": 0.0, "rand_like": 0.5}
 STILL = 0.5
+# What fills an array with what it draws -> its mean of [0, 1] or of deviation 1, and its own numbers where a call has none.
+FILLED = {"uniform_": (0.5, 0.0, 1.0), "normal_": (0.0, 0.0, 1.0)}
 SDPA = "scaled_dot_product_attention"
 # Functions that drop by themselves -> which argument is the rate.
 RATES = dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), 5) | {
@@ -54,6 +56,11 @@ class WithoutDraws(TorchFunctionMode):
         if name in MEANS:
             result = func(*args, **(kwargs or {}))
             return torch.full_like(result, STILL if self._training else MEANS[name])
+        if name in FILLED:
+            mean, *usual = FILLED[name]
+            x, first, second = [*args, *usual[len(args) - 1 :]]
+            still = STILL if self._training else mean
+            return x.fill_(first + still * (second - first if name == "uniform_" else second))
         if name in ("bernoulli", "bernoulli_"):  # what is drawn is divided by its chance
             result, chance = func(*args, **(kwargs or {})), [*args[1:2], *(kwargs or {}).values()]
             return result.copy_(torch.as_tensor(chance[0]) if chance else args[0])

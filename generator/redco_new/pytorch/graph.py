@@ -29,7 +29,7 @@ from redco_new.pytorch.results import give_alike, number_results
 from redco_new.pytorch.scans import roll_scans
 from redco_new.pytorch.stops import say_stops
 from redco_new.pytorch.ties import hand_on_ties, is_tied
-from redco_new.pytorch.unread import WRITE, drop_unread
+from redco_new.pytorch.unread import WRITE, drop_unread, operation
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {"alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy"}
@@ -175,11 +175,6 @@ def is_leaf(module: nn.Module, path: str) -> bool:
     return type(module.get_submodule(path)) in LEAVES and not is_tied(module, path)
 
 
-def operation(node: fx.Node) -> str:
-    """Return the name of an operation without its overload: "add" of aten.add.Tensor."""
-    return str(node.target).removeprefix("aten.").split(".")[0]
-
-
 def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
     """Take out of a graph what copies and checks, and stops gradients where there are none."""
     nothing = NOTHING if has_gradients else {*NOTHING, "detach"}
@@ -194,6 +189,8 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         elif name == "copy" and _same_kind(node, node.args[1]):
             node.replace_all_uses_with(node.args[1])
             graph.erase_node(node)
+        elif name == "_unsafe_view":  # a view of what was copied for it, which sizes decide
+            node.target = torch.ops.aten.view.default
         elif name in nothing or same:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)

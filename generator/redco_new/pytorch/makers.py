@@ -23,7 +23,7 @@ from redco_new.pytorch.rows import attribute
 from redco_new.pytorch.setting import members
 from redco_new.pytorch.starts import Starts
 from redco_new.pytorch.ties import is_tied, tied_names
-from redco_new.pytorch.variables import within
+from redco_new.pytorch.variables import in_one, within
 from redco_new.pytorch.windows import Window
 
 
@@ -85,12 +85,12 @@ class Makers(Starts):
                 text = self._parameter(name)
                 lines += [*self._before, *(f"self.{x} = {text}" for x in own)]
         for name in part._modules:
-            if name in self._read:
-                lines += (
-                    self._stack(name)
-                    if name in self.stacked
-                    else [f"self.{attribute(part, name)} = {self._maker(name)}"]
-                )
+            if name in self.stacked and name in self._read:
+                lines += self._stack(name)
+            elif name in self._read:
+                self._before = []
+                text = self._maker(name)
+                lines += [*self._before, f"self.{attribute(part, name)} = {text}"]
         return lines
 
     def _stack(self, name: str) -> list[str]:
@@ -125,7 +125,10 @@ class Makers(Starts):
             count, one = self._stacked(path)
             return f"nnx.split_rngs(splits={count})(nnx.vmap(lambda rngs: {one}))(rngs)"
         if is_list(part):
-            items = [(name, self._entry(f"{path}.{name}")) for name in part._modules]
+            items = [
+                (name, self._entry(f"{path}.{name}") if one is not None else "None")
+                for name, one in part._modules.items()
+            ]
             items = [
                 (name, text)
                 for name, text in items
@@ -142,6 +145,9 @@ class Makers(Starts):
             if isinstance(part, nn.ParameterList):
                 texts = dict(own)
                 return self._list(path, [(x, texts.get(x, "None")) for x in stored])
+            for name in tensors_of(part):
+                if f"{path}.{name}" in self._targets:
+                    own.append((name, f"nnx.Variable({self._buffer(f'{path}.{name}')})"))
             names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
             return show_dict(own + [(name, self._maker(f"{path}.{name}")) for name in names])
         printed = self._classes.of(whole)
@@ -178,7 +184,7 @@ class Makers(Starts):
         batch = tuple(probe.batch for probe, _ in self._own.rows)
         body = Body(merge(graphs), self._own.init_atoms, ["x"], batch, self._reference())
         self.imports |= body.imports
-        lines = within(body.lines(), "x")
+        lines = in_one(within(body.lines(), "x"))
         last = lines[-1]
         if len(lines) > 1 or not isinstance(last, ast.Return) or last.value is None:
             raise refuse("", f"{whole} is more than one expression")

@@ -87,7 +87,8 @@ def writes_buffers() -> Iterator[None]:
     assign = nn.Module.__setattr__
 
     def write(part: nn.Module, name: str, value: Any) -> None:
-        buffer: Any = part._buffers.get(name)
+        # A proxy by which PyTorch follows a part of two names has no attributes at first.
+        buffer: Any = vars(part).get("_buffers", {}).get(name)
         new = buffer is not None and isinstance(value, torch.Tensor) and value is not buffer
         if new and (value.shape, value.dtype) == (buffer.shape, buffer.dtype):
             buffer.copy_(value)

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import fx
 
-from redco_new.pytorch.author import statement_of
-from redco_new.pytorch.graph import operation
+from redco_new.pytorch.author import Statement, statement_of
+from redco_new.pytorch.unread import operation
 
 Graphs = Mapping[str, fx.Graph]
 
@@ -40,8 +40,9 @@ def input_names(graphs: Graphs, path: str) -> list[str]:
 
 def name_of(graphs: Graphs, path: str, node: fx.Node) -> str:
     """Return what a value is called; "" where nothing says so."""
-    names = statement_of(node.meta.get("stack_trace")).names
+    statement = statement_of(node.meta.get("stack_trace"))
     arguments: Any = node.args
+    names = statement.names
     if node.op == "placeholder":
         places = [x for x in graphs[path].nodes if x.op == "placeholder"]
         return input_names(graphs, path)[places.index(node)] if path else str(node.target)
@@ -55,9 +56,17 @@ def name_of(graphs: Graphs, path: str, node: fx.Node) -> str:
         return names[0]
     if node.target is operator.getitem and arguments[1] < len(names):
         return names[arguments[1]].strip("_")
+    if node in (given := _results(node.graph, statement)) and len(given) == len(names):
+        return names[given.index(node)]  # q, k, v = map(lambda x: x.view(...), (q, k, v))
     if node.op == "call_function" and operation(node) == "_to_copy":  # as it is returned
         return name_of(graphs, path, arguments[0])
     if node.op == "call_module":
         below = output_names(graphs, f"{path}.{node.target}".removeprefix("."))
         return below[0] if len(below) == 1 else ""
     return ""
+
+
+def _results(graph: fx.Graph, statement: Statement) -> list[fx.Node]:
+    """Return the values of a statement that others read, in the order in which they are computed."""
+    own = [x for x in graph.nodes if statement_of(x.meta.get("stack_trace")) == statement]
+    return [x for x in own if not {*x.users} <= {*own}]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +83,12 @@ class OneClass:
         text = "\n".join(init)
         first = () if CONFIG in self.names else (CONFIG,)
         every = dict.fromkeys((*first, *self.names, FIELD))
-        arguments = tuple(a for a in every if _reads(text, a))
         name = type(self.part).__name__
         imports = body.imports.union(self.makers.imports, *(other.imports for other in others))
         if f"{BETWEEN}(" in text:
             imports |= {f"from redco_runtime.nn.uniform import {BETWEEN}"}
+        functions = {line.rpartition(" ")[2] for line in imports}  # as max_pool, which may be a flag
+        arguments = tuple(a for a in every if a not in functions and _reads(text, a))
         order = self._input_order(body.names)
         inputs = tuple(body.names[i] for i in order)
         methods: Any = None
@@ -249,9 +252,10 @@ class OneClass:
         """Return Python of what draws, of a module of the runtime; several of one maker are one."""
         name = next((key for key, value in self.drops.items() if value == maker), "")
         if not name:
-            reserved = {*vars(self.part), *self.part._modules, *self.part._parameters, *self.drops}
-            names = (module, module.removesuffix("out"), f"{module}_2", f"{module}_3")
-            name = next(x for x in names if x not in reserved)
+            numbers = {re.split(r"\W", atom.text)[0] for atom in self.init_atoms}  # self.NAME, too
+            reserved = {*vars(self.part), *self.part._modules, *self.part._parameters}
+            names = chain((module, module.removesuffix("out")), (f"{module}_{i}" for i in count(2)))
+            name = next(x for x in names if x not in reserved | numbers | {*self.drops})
             self.drops[name] = maker
             self.classes.drops = True
             what = maker.partition("(")[0]

@@ -10,7 +10,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 
 # A frame of a traceback, as torch.export notes them with each operation.
-FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\w+))?')
 
 
 HERE = str(Path(__file__).parent)
@@ -18,7 +18,24 @@ HERE = str(Path(__file__).parent)
 
 def frames_of(stack: str | None) -> list[tuple[str, str]]:
     """Return (file, line) of the frames of a traceback, without those of this package, and of what is made at run time."""
+    return [frame[:2] for frame in _frames(stack)]
+
+
+def own_frames_of(stack: str | None) -> list[tuple[str, str]]:
+    """Return those of the package whose `forward` is the innermost: what it calls of another one, as of einops, is an expression of its own."""
+    frames = _frames(stack)
+    owners = [_package(file) for file, _, function in frames if function == "forward"]
+    return [(file, line) for file, line, _ in frames if _package(file) in owners[-1:] or not owners]
+
+
+def _frames(stack: str | None) -> list[tuple[str, str, str]]:
     return [frame for frame in FRAME.findall(stack or "") if not frame[0].startswith((HERE, "<"))]
+
+
+def _package(file: str) -> str:
+    """Return the installed package that a file is of; "" for the user's own."""
+    _, mark, path = file.replace("\\", "/").rpartition("/site-packages/")
+    return path.partition("/")[0] if mark else ""
 
 
 def place_of(*stacks: str | None) -> str:

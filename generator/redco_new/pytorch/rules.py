@@ -65,7 +65,7 @@ def plain(x: Any) -> Any:
     return x
 
 
-@rule("view", "reshape", "_unsafe_view")
+@rule("view", "reshape")
 def _reshape(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     sizes = a["size"] if "size" in a else a["shape"]
     if not sizes and not a["self"].dims:

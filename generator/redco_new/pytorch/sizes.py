@@ -46,7 +46,8 @@ def express(number: Number, scope: Sequence[Atom]) -> str | None:
         return literal(values[0])
     for text, candidate in _expressions(number, scope):
         if _equal(candidate, values):
-            return text
+            root = isinstance(candidate[0], float) and isinstance(values[0], int)
+            return f"round({text})" if root else text
     return next(_by_place(number, scope), None)
 
 

@@ -1,4 +1,4 @@
-"""Steps of a program that nobody reads."""
+"""Steps of a program: what they are called, and those that nobody reads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import torch
 from torch import fx
 
 WRITE = torch.ops.aten.copy_.default  # into a buffer, which the next call reads
+
+
+def operation(node: fx.Node) -> str:
+    """Return the name of an operation without its overload: "add" of aten.add.Tensor."""
+    return str(node.target).removeprefix("aten.").split(".")[0]
 
 
 def drop_unread(graph: fx.Graph) -> None:

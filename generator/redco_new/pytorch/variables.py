@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from redco_new.pytorch.expressions import fill_statement, parse, sequence, show
@@ -77,10 +77,30 @@ def within(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
     return [fill_statement(statement, dims) for statement in rest]
 
 
+def in_one(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Return statements of which each but the last assigns a variable for the next, as the last alone."""
+    *first, last = statements
+    for one in reversed(first):
+        if not (isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)):
+            return [*statements]
+        last = fill_statement(last, {one.targets[0].id: one.value})
+    return [last]
+
+
 def reads(statements: Sequence[ast.stmt], name: str) -> bool:
     """Return whether statements read a variable."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
+
+
+def without_unread(statements: Sequence[ast.stmt], names: Collection[str]) -> list[ast.stmt]:
+    """Return statements without those that assign one of some names which no other statement reads: as a slice of all would have read one."""
+    kept: list[ast.stmt] = []
+    for i, one in enumerate(statements):
+        target = show(one.targets[0]) if isinstance(one, ast.Assign) else ""
+        if target not in names or reads(statements[i + 1 :], target):
+            kept.append(one)
+    return kept
 
 
 def last_uses(nodes: Sequence[Node]) -> dict[Node, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isclose
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx, nn
@@ -33,7 +33,7 @@ def join_drops(graph: fx.Graph) -> None:
         product = _dropout(graph, node, drawn, share)
         if factor is not None:
             with graph.inserting_before(node):
-                dropped, product = product, graph.call_function(aten.mul.Tensor, (factor, product))
+                product = graph.call_function(aten.mul.Tensor, (factor, product))
             product.meta = dict(node.meta)
         node.replace_all_uses_with(product)
         graph.erase_node(node)
@@ -45,8 +45,9 @@ def _draw_anew(graph: fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.target not in FILLED:
             continue
-        draw, first, second = FILLED[node.target]
-        low, high = [*node.args[1:], *(first, second)[len(node.args) - 1 :]]
+        draw, *usual = FILLED[node.target]
+        numbers: list[Any] = [*node.args[1:], *usual[len(node.args) - 1 :]]
+        low, high = numbers
         width = high - low if draw == aten.rand.default else high
         with graph.inserting_before(node):
             drawn = graph.call_function(draw, (list(node.meta["val"].shape),))
@@ -63,8 +64,9 @@ def _draw_anew(graph: fx.Graph) -> None:
 
 def _dropped(node: fx.Node) -> tuple[fx.Node | None, float, fx.Node | None]:
     """Return x, the share of it that is kept, and what is drawn for it, of x / share * mask; no x of mask / share; nothing drawn of all else."""
-    if node.target in (aten.div.Tensor, aten.div.Scalar) and isinstance(node.args[1], float):
-        whole, share = node.args
+    arguments: Any = node.args
+    if node.target in (aten.div.Tensor, aten.div.Scalar) and isinstance(arguments[1], float):
+        whole, share = arguments
         if (mask := _mask(whole)) and isclose(mask[0], share):
             return None, share, mask[1]
         if _is(whole, aten.mul.Tensor):
@@ -72,7 +74,7 @@ def _dropped(node: fx.Node) -> tuple[fx.Node | None, float, fx.Node | None]:
                 if (mask := _mask(other)) and isclose(mask[0], share):
                     return x, share, mask[1]
     elif node.target == aten.mul.Tensor:
-        for whole, other in (node.args, node.args[::-1]):
+        for whole, other in (arguments, arguments[::-1]):
             mask = _mask(other) if _is(whole, aten.div.Tensor) else None
             if mask and isinstance(whole.args[1], float) and isclose(mask[0], whole.args[1]):
                 return whole.args[0], mask[0], mask[1]
@@ -82,10 +84,11 @@ def _dropped(node: fx.Node) -> tuple[fx.Node | None, float, fx.Node | None]:
 def _mask(node: Any) -> tuple[float, fx.Node] | None:
     """Return how often a mask is 1, and what is drawn for it; None of what is no mask: floor(share + rand), rand < share, rand > 1 - share, bernoulli(share)."""
     while isinstance(node, fx.Node) and operation(node) in CASTS:
-        node = node.args[0]
+        node = cast(Any, node.args[0])
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return None
-    name, (one, *others) = operation(node), [*node.args, None]
+    arguments: list[Any] = [*node.args, None]
+    name, (one, *others) = operation(node), arguments
     if name == "bernoulli" and isinstance(others[0], float):
         return others[0], node
     if name == "floor" and _is(one, aten.add.Tensor):

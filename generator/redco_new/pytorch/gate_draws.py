@@ -58,7 +58,8 @@ class WithoutDraws(TorchFunctionMode):
             return torch.full_like(result, STILL if self._training else MEANS[name])
         if name in FILLED:
             mean, *usual = FILLED[name]
-            x, first, second = [*args, *usual[len(args) - 1 :]]
+            numbers: Any = (*args, *usual[len(args) - 1 :])
+            x, first, second = numbers
             still = STILL if self._training else mean
             return x.fill_(first + still * (second - first if name == "uniform_" else second))
         if name in ("bernoulli", "bernoulli_"):  # what is drawn is divided by its chance

@@ -125,15 +125,9 @@ class Makers(Starts):
             count, one = self._stacked(path)
             return f"nnx.split_rngs(splits={count})(nnx.vmap(lambda rngs: {one}))(rngs)"
         if is_list(part):
-            items = [
-                (name, self._entry(f"{path}.{name}") if one is not None else "None")
-                for name, one in part._modules.items()
-            ]
-            items = [
-                (name, text)
-                for name, text in items
-                if text != "None" or isinstance(part, nn.ModuleList)
-            ]
+            items = [(x, self._entry(f"{path}.{x}", one)) for x, one in part._modules.items()]
+            if isinstance(part, nn.ModuleDict):
+                items = [(name, text) for name, text in items if text != "None"]
             return self._list(path, items) if isinstance(part, nn.ModuleList) else show_dict(items)
         if isinstance(part, nn.Sequential):
             return (
@@ -145,9 +139,8 @@ class Makers(Starts):
             if isinstance(part, nn.ParameterList):
                 texts = dict(own)
                 return self._list(path, [(x, texts.get(x, "None")) for x in stored])
-            for name in tensors_of(part):
-                if f"{path}.{name}" in self._targets:
-                    own.append((name, f"nnx.Variable({self._buffer(f'{path}.{name}')})"))
+            buffers = [x for x in tensors_of(part) if f"{path}.{x}" in self._targets]
+            own += [(x, f"nnx.Variable({self._buffer(f'{path}.{x}')})") for x in buffers]
             names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
             return show_dict(own + [(name, self._maker(f"{path}.{name}")) for name in names])
         printed = self._classes.of(whole)
@@ -156,10 +149,10 @@ class Makers(Starts):
             arguments.append("rngs=rngs")
         return f"{printed.name}({', '.join(arguments)})"
 
-    def _entry(self, path: str) -> str:
+    def _entry(self, path: str, part: nn.Module | None) -> str:
         """Return Python of an entry of a list or a dict of parts; "None" of a function, which stands where it is called."""
         whole = f"{self._own.path}.{path}".removeprefix(".")
-        return "None" if self._classes.is_expression(whole) else self._maker(path)
+        return "None" if part is None or self._classes.is_expression(whole) else self._maker(path)
 
     def _is_read(self, path: str) -> bool:
         return any(f"{target}.".startswith(f"{path}.") for target in self._targets)

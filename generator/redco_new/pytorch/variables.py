@@ -95,12 +95,12 @@ def reads(statements: Sequence[ast.stmt], name: str) -> bool:
 
 def without_unread(statements: Sequence[ast.stmt], names: Collection[str]) -> list[ast.stmt]:
     """Return statements without those that assign one of some names which no other statement reads: as a slice of all would have read one."""
-    kept: list[ast.stmt] = []
+    rest: list[ast.stmt] = []
     for i, one in enumerate(statements):
         target = show(one.targets[0]) if isinstance(one, ast.Assign) else ""
         if target not in names or reads(statements[i + 1 :], target):
-            kept.append(one)
-    return kept
+            rest.append(one)
+    return rest
 
 
 def last_uses(nodes: Sequence[Node]) -> dict[Node, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import difflib
 import inspect
 import keyword
@@ -78,8 +79,21 @@ def check_arguments(
     if lacking := [key for key in parameters.required if key not in arguments]:
         what = f"{name} needs {', '.join(lacking)}"
         todo = f"give {lacking[0]} = ... in [model] of {_place(where)}"
+        if made_by := _object_of(signature.parameters[lacking[0]].annotation):
+            it = f'({{"{lacking[0]}": {made_by}(...)}}, inputs)'
+            todo = f"give that object by --example FILE:FUNCTION, which returns {it}"
         raise RedcoError(where, what, todo)
     return "rngs" in signature.parameters
+
+
+def _object_of(annotation: Any) -> str:
+    """Return the name of a class whose objects no file of TOML has; "" where one has what is annotated, or nothing says."""
+    if isinstance(annotation, str):  # of a module that imports annotations of __future__
+        return annotation if annotation.isidentifier() and annotation not in vars(builtins) else ""
+    is_class = isinstance(annotation, type) and annotation is not inspect.Parameter.empty
+    if not is_class or any(isinstance(x, annotation) for x in ({}, [], (), True, 0.0, "")):
+        return ""
+    return str(annotation.__name__)
 
 
 def _place(where: str) -> str:

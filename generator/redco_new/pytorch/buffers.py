@@ -110,12 +110,15 @@ def without_fills() -> Iterator[None]:
         setattr(init, name, lambda tensor, *_, **__: tensor)
     cast, nn.Module._apply = nn.Module._apply, _apply_to_buffers  # type: ignore[method-assign]
     nn.Module.register_buffer = _register_whole  # type: ignore[method-assign,assignment]
+    # What is written into it is a step, which `.data` hides.
+    torch.Tensor.data = property(torch.Tensor.detach, torch.Tensor.data.__set__)  # type: ignore[method-assign]
     copies = {cls: cls.__deepcopy__ for cls in (torch.Tensor, nn.Parameter)}
     for cls in copies:
         cls.__deepcopy__ = _copied  # type: ignore[method-assign]
     try:
         yield
     finally:
+        del torch.Tensor.data  # that of its base again
         nn.Module._apply = cast  # type: ignore[method-assign]
         nn.Module.register_buffer = _register  # type: ignore[method-assign]
         for cls, copy in copies.items():

@@ -239,6 +239,25 @@ def _einsum(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return ast.Call(parse("jnp.einsum"), [ast.Constant(a["equation"]), *arrays], [])
 
 
+@rule("logcumsumexp")
+def _logcumsumexp(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    dim = plain(a["dim"]) % max(len(a["self"].dims), 1)  # JAX counts no dim from the end here
+    return fill(f"jax.lax.cumlogsumexp(x, axis={dim})", x=body.value(a["self"]))
+
+
+WINDOWS = {"hann_window": "hanning", "hamming_window": "hamming", "blackman_window": "blackman"}
+
+
+@rule(*WINDOWS)
+def _window(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if "alpha" in a:
+        raise NotImplementedError("alpha")
+    function = f"jnp.{WINDOWS[node.target.partition('.')[0]]}"
+    periodic = bool(plain(a.get("periodic", True)))
+    points = body.value(Number(tuple(n + periodic for n in a["window_length"].values)))
+    return fill(f"{function}(n)" + "[:-1]" * periodic, n=points)
+
+
 @rule("meshgrid")
 def _grid(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     indexing = plain(a.get("indexing")) or "ij"

@@ -288,6 +288,9 @@ def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[floa
     parts = round(atom.values[0] * wanted**2) if 0 < wanted < 1 else 0
     if 1 < parts <= SEVERAL and min(atom.values) > 0:
         yield f"({atom.text} / {parts}) ** -0.5", [(x / parts) ** -0.5 for x in atom.values]
+    times = round(1 / (atom.values[0] * wanted**2)) if parts or 0 < wanted < 1 else 0
+    if 1 < times <= SEVERAL and min(atom.values) > 0:
+        yield f"({times} * {atom.text}) ** -0.5", [(times * x) ** -0.5 for x in atom.values]
     others = round(atom.values[0] / wanted**2) if wanted > 0 else 0
     if others > 1 and min(atom.values) > 0:
         yield f"({atom.text} / {others}) ** 0.5", [(x / others) ** 0.5 for x in atom.values]

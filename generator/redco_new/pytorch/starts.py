@@ -109,7 +109,7 @@ class Starts:
     def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
         """Return Python of a parameter, which is drawn as the class does. shapes: as model.py has them, `shape` as Python"""
         start = initializer(self._draws(name), shapes, partial(self._number, name))
-        is_buffer = name in self._part("")._buffers
+        is_buffer = name in dict(self._part("").named_buffers())
         frozen = is_buffer or not self._part("").get_parameter(name).requires_grad
         kind = "Variable" if frozen else "Param"
         if first := self._first(name):

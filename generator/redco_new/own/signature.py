@@ -91,7 +91,8 @@ def _object_of(annotation: Any) -> str:
     if isinstance(annotation, str):  # of a module that imports annotations of __future__
         return annotation if annotation.isidentifier() and annotation not in vars(builtins) else ""
     is_class = isinstance(annotation, type) and annotation is not inspect.Parameter.empty
-    if not is_class or any(isinstance(x, annotation) for x in ({}, [], (), True, 0.0, "")):
+    of_files: tuple[object, ...] = ({}, [], (), True, 0.0, "")
+    if not is_class or any(isinstance(x, annotation) for x in of_files):
         return ""
     return str(annotation.__name__)
 

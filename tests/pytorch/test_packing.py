@@ -1,4 +1,4 @@
-"""Texts that share a row, in a class of transformers that mixes positions by attention and otherwise."""
+"""What a decoder of transformers that is printed says of itself: texts that share a row, and what is exported of it."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -52,3 +52,11 @@ def test_a_class_with_a_convolution_beside_its_attention_takes_one_text_a_row():
     assert [note for note in made.notes if "texts share no row (--packing off)" in note]
     assert "texts in one row would mix in this model: give off" in made.source
     assert "segments_BS: None = None" in made.source and "ToTexts()" in made.source
+
+
+def test_a_head_of_which_transformers_has_no_class_is_told():
+    from redco_new.generate.printed import notes_of_head
+
+    (note,) = notes_of_head("reward", "ApertusForCausalLM")
+    assert "transformers has no ApertusForSequenceClassification: what `export` writes" in note
+    assert notes_of_head("reward", "LlamaForCausalLM") == notes_of_head("", "Lfm2ForCausalLM") == []

@@ -85,9 +85,9 @@ class Makers(Starts):
                 lines += [*self._first_lines(), *(f"self.{x} = {text}" for x in own)]
         for name in part._modules:
             if name in self._read:
-                made = self._stack(name) if name in self.stacked else None
-                made = made or [f"self.{attribute(part, name)} = {self._maker(name)}"]
-                lines += [*self._first_lines(), *made]
+                own = self._stack(name) if name in self.stacked else []
+                own = own or [f"self.{attribute(part, name)} = {self._maker(name)}"]
+                lines += [*self._first_lines(), *own]
         return lines
 
     def _first_lines(self) -> list[str]:
@@ -136,10 +136,10 @@ class Makers(Starts):
                 f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
             )
         if not self._classes.graphs.get(whole, fx.Graph()).nodes:  # its parts alone are called
-            held = {x: f"{path}.{x}" for x in (*part._parameters, *tensors_of(part))}
-            texts = {x: self._parameter(to) for x, to in held.items() if to in self._targets}
+            paths = {x: f"{path}.{x}" for x in (*part._parameters, *tensors_of(part))}
+            texts = {x: self._parameter(to) for x, to in paths.items() if to in self._targets}
             if isinstance(part, nn.ParameterList):
-                return self._list(path, [(x, texts.get(x, "None")) for x in held])
+                return self._list(path, [(x, texts.get(x, "None")) for x in paths])
             names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
             parts = [(name, self._maker(f"{path}.{name}")) for name in names]
             return show_dict([*texts.items(), *parts])

@@ -20,8 +20,8 @@ from redco_new.pytorch.expressions import sequence
 def takes_dataclasses_apart() -> Iterator[None]:
     """Make PyTorch know the dataclasses that parts give meanwhile, by their fields, and from then on."""
 
-    def register(part: Any, arguments: Any, given: Any) -> None:
-        for x in pytree.tree_leaves(given):
+    def register(part: Any, arguments: Any, output: Any) -> None:
+        for x in pytree.tree_leaves(output):
             if is_dataclass(x) and not isinstance(x, type):
                 torch.export.register_dataclass(type(x))
                 register(part, arguments, x)

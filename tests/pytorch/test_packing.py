@@ -60,3 +60,12 @@ def test_a_head_of_which_transformers_has_no_class_is_told():
     (note,) = notes_of_head("reward", "ApertusForCausalLM")
     assert "transformers has no ApertusForSequenceClassification: what `export` writes" in note
     assert notes_of_head("reward", "LlamaForCausalLM") == notes_of_head("", "Lfm2ForCausalLM") == []
+
+
+@pytest.mark.parametrize(("kind", "packs"), [("None", False), ("jax.Array | None", True)])
+def test_a_project_packs_what_its_model_takes(kind, packs):
+    from redco_new.generate.printed_texts import _packs
+    from redco_new.render.execute import load_text
+
+    source = f"import jax\nclass Net:\n    def hidden(self, ids, segments_BS: {kind} = None): ...\n"
+    assert _packs(load_text("written/model.py", source).Net) is packs

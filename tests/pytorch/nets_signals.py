@@ -89,3 +89,16 @@ class Uneven(nn.Module):
 
     def forward(self, image):
         return self.net(image[:, None]).flatten(1)
+
+
+class Normed(nn.Module):
+    """Weights over their norms, which are learned: by PyTorch's own, and by the class."""
+
+    def __init__(self, width=24, classes=5):
+        super().__init__()
+        self.up = nn.utils.parametrizations.weight_norm(nn.Linear(classes, width))
+        self.directions = nn.Parameter(torch.randn(width, classes) * 0.1)
+        self.sizes = nn.Parameter(self.directions.norm(dim=0))
+
+    def forward(self, x):
+        return self.up(x) @ F.normalize(self.directions, dim=0) * self.sizes

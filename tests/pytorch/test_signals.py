@@ -44,3 +44,31 @@ def test_a_layer_without_a_rule_is_named_by_the_line_of_the_class():
     lines = (HERE / "nets_signals.py").read_text().splitlines()
     (number,) = (i for i, line in enumerate(lines, 1) if "self.net(image[:, None])" in line)
     assert caught.value.where == f"nets_signals.py:{number}"
+
+
+def test_norms_of_weights_begin_as_those():
+    made = printed("Normed", x=Input((12, 5)))
+    assert not [note for note in made.notes if "drawn" in note]
+    source = made.source
+    norm = "jnp.linalg.vector_norm(self.directions[...], ord=2, axis=0)"
+    assert f"self.sizes = nnx.Param({norm})" in source
+    assert source.index("self.original1 = ") < source.index("self.original0 = ")
+    assert "vector_norm(self.original1[...], ord=2, axis=1, keepdims=True)" in source
+
+
+def test_what_draws_an_array_that_is_gone_draws_no_other():
+    """Another one may have its memory."""
+    import torch
+    from torch import nn
+
+    from redco_new.pytorch.construct import construct
+
+    class Tables(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.waves = nn.ParameterList()
+            for _ in range(9):
+                torch.randn(8)
+                self.waves.append(nn.Parameter(torch.arange(8.0).cos()))
+
+    assert construct(Tables).draws == {}

@@ -78,7 +78,7 @@ class Makers(Starts):
         for target in (x for _, path in self._own.rows for x in self._classes.read_above(path)):
             self._read_at(target)
         lines: list[str] = []
-        for name in (*part._parameters, *tensors_of(part)):
+        for name in sorted((*part._parameters, *tensors_of(part)), key=self._follows):
             own = [x for x, of in PARTS.items() if of == name] if is_served(part) else [name]
             if self._read.issuperset(own):
                 text = self._parameter(name)
@@ -272,11 +272,6 @@ class Makers(Starts):
         except (RedcoError, *UNSERVED):  # it is none of these: it is drawn
             self._before = before
             return ""
-
-    def _own_buffers(self, name: str) -> list[fx.Graph | None]:
-        """Return the program of a buffer, or of what a parameter begins as, in each probe and instance."""
-        names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
-        return [p.buffers.get(key) for (p, _), key in zip(self._own.rows, names, strict=True)]
 
     def _buffer(self, name: str) -> str:
         """Return Python that computes a buffer; statements that it needs stand before."""

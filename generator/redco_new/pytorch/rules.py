@@ -245,6 +245,15 @@ def _logcumsumexp(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill(f"jax.lax.cumlogsumexp(x, axis={dim})", x=body.value(a["self"]))
 
 
+@rule("norm_except_dim")
+def _norms(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    rank, power = len(a["v"].dims), plain(a.get("pow", 2))
+    dims = tuple(i for i in range(rank) if i != plain(a.get("dim", 0)) % rank)
+    axis = dims[0] if len(dims) == 1 else dims
+    text = f"jnp.linalg.vector_norm(v, ord={power}, axis={axis}, keepdims=True)"
+    return fill(text, v=body.value(a["v"]))
+
+
 WINDOWS = {"hann_window": "hanning", "hamming_window": "hamming", "blackman_window": "blackman"}
 
 

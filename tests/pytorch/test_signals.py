@@ -54,6 +54,7 @@ def test_norms_of_weights_begin_as_those():
     assert f"self.sizes = nnx.Param({norm})" in source
     assert source.index("self.original1 = ") < source.index("self.original0 = ")
     assert "vector_norm(self.original1[...], ord=2, axis=1, keepdims=True)" in source
+    assert "broadcast_to" not in source  # of F.normalize, whose quotient does that by itself
 
 
 def test_what_draws_an_array_that_is_gone_draws_no_other():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -58,7 +58,8 @@ def _build(tree: Any) -> ast.expr:
         keys: list[ast.expr | None] = [ast.Constant(key) for key in tree.keys()]
         return ast.Dict(keys, [_build(x) for x in tree.values()])
     if is_dataclass(tree):
-        return _build({key: x for key, x in vars(tree).items() if x is not None})
+        named = ((x.name, getattr(tree, x.name)) for x in fields(tree))
+        return _build({name: x for name, x in named if x is not None})
     if isinstance(tree, list):
         return ast.List([_build(x) for x in tree], ast.Load())
     if isinstance(tree, tuple):

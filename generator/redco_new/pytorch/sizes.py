@@ -287,15 +287,12 @@ def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[floa
     wanted, base = number.values[0], atom.values[0]
     if wanted <= 0 or min(atom.values) <= 0:
         return
-    parts = round(base * wanted**2) if wanted < 1 else 0
-    if 1 < parts <= SEVERAL:
-        yield f"({atom.text} / {parts}) ** -0.5", [(x / parts) ** -0.5 for x in atom.values]
-    times = round(1 / (base * wanted**2)) if wanted < 1 else 0
-    if 1 < times <= SEVERAL:
-        yield f"({times} * {atom.text}) ** -0.5", [(times * x) ** -0.5 for x in atom.values]
-    others = round(base / wanted**2)
-    if others > 1:
-        yield f"({atom.text} / {others}) ** 0.5", [(x / others) ** 0.5 for x in atom.values]
+    if wanted < 1 and 1 < (n := round(base * wanted**2)) <= SEVERAL:
+        yield f"({atom.text} / {n}) ** -0.5", [(x / n) ** -0.5 for x in atom.values]
+    if wanted < 1 and 1 < (n := round(1 / (base * wanted**2))) <= SEVERAL:
+        yield f"({n} * {atom.text}) ** -0.5", [(n * x) ** -0.5 for x in atom.values]
+    if (n := round(base / wanted**2)) > 1:
+        yield f"({atom.text} / {n}) ** 0.5", [(x / n) ** 0.5 for x in atom.values]
 
 
 def _zip(function, one: Sequence[float], other: Sequence[float]) -> list[float]:

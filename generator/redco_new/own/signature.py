@@ -78,10 +78,13 @@ def check_arguments(
     parameters.check_names(f"{where}: [model]", f"{name} takes no", arguments)
     if lacking := [key for key in parameters.required if key not in arguments]:
         what = f"{name} needs {', '.join(lacking)}"
-        todo = f"give {lacking[0]} = ... in [model] of {_place(where)}"
-        if made_by := _object_of(signature.parameters[lacking[0]].annotation):
-            it = f'({{"{lacking[0]}": {made_by}(...)}}, inputs)'
-            todo = f"give that object by --example FILE:FUNCTION, which returns {it}"
+        maker = _object_of(signature.parameters[lacking[0]].annotation)
+        it = f'({{"{lacking[0]}": {maker}(...)}}, inputs)'
+        todo = (
+            f"give that object by --example FILE:FUNCTION, which returns {it}"
+            if maker
+            else f"give {lacking[0]} = ... in [model] of {_place(where)}"
+        )
         raise RedcoError(where, what, todo)
     return "rngs" in signature.parameters
 

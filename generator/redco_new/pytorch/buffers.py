@@ -91,8 +91,8 @@ def trace_buffers(
             parts = module.named_modules()
             own = ((path, tensors_of(part).items()) for path, part in parts)
             buffers = {f"{path}.{name}".strip("."): x for path, one in own for name, x in one}
-            own = {*parameters, *drawn}
-            buffers |= {k: x for k, x in module.named_parameters() if k in own}
+            both = {*parameters, *drawn}
+            buffers |= {k: x for k, x in module.named_parameters() if k in both}
             names.extend(buffers)
             return tuple(x.clone() for x in buffers.values())
 
@@ -124,7 +124,8 @@ def without_fills() -> Iterator[None]:
     cast, nn.Module._apply = nn.Module._apply, _apply_to_buffers  # type: ignore[method-assign]
     nn.Module.register_buffer = _register_whole  # type: ignore[method-assign,assignment]
     # What is written into it is a step, which `.data` hides.
-    torch.Tensor.data = property(torch.Tensor.detach, torch.Tensor.data.__set__)  # type: ignore[method-assign]
+    writes = torch._C.TensorBase.__dict__["data"].__set__
+    torch.Tensor.data = property(torch.Tensor.detach, writes)  # type: ignore[assignment]
     copies = {cls: cls.__deepcopy__ for cls in (torch.Tensor, nn.Parameter)}
     for cls in copies:
         cls.__deepcopy__ = _copied  # type: ignore[method-assign]
@@ -169,7 +170,7 @@ def _copied(x: torch.Tensor, memo: dict[int, Any]) -> Any:
 def _source(node: fx.Node) -> fx.Node:
     """Return what a value is a copy of."""
     while operation(node) in NOTHING or operation(node) == "detach":
-        node = node.args[0]
+        node = node.all_input_nodes[0]
     return node
 
 

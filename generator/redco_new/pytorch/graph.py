@@ -15,6 +15,7 @@ from torch import fx, nn
 
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
+from redco_new.pytorch.broadcasts import is_broadcast_anyway
 from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.decompose import decompose, place_views
 from redco_new.pytorch.exported import export, export_failure, refuse_writes
@@ -184,6 +185,8 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         name = operation(node)
         same = name in CASTS and node.meta["val"].dtype == node.args[0].meta["val"].dtype
         same |= name == "squeeze" and _same_kind(node, node.args[0])
+        same |= is_broadcast_anyway(name, node)
+        same |= node.target is operator.getitem and operation(node.args[0]) == "native_dropout"
         if name in CHECKS:
             graph.erase_node(node)
         elif name == "copy" and _same_kind(node, node.args[1]):
@@ -192,9 +195,6 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         elif name == "_unsafe_view":  # a view of what was copied for it, which sizes decide
             node.target = torch.ops.aten.view.default
         elif name in nothing or same:
-            node.replace_all_uses_with(node.args[0])
-            graph.erase_node(node)
-        elif node.target is operator.getitem and operation(node.args[0]) == "native_dropout":
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
         elif node.target is operator.getitem and _are_of_one_shape(node.args[0]):

@@ -46,7 +46,7 @@ def _picked(jaxpr: Jaxpr, facts: dict[Any, Any]) -> dict[str, int]:
     tables: dict[str, int] = {}
     for eqn in jaxpr.eqns:
         kind, values = eqn.primitive.name, [_value(facts, atom) for atom in eqn.invars]
-        pairs = []
+        pairs: list[tuple[str, int]] = []
         for body in jaxprs_in_params(eqn.params):
             if len(body.invars) == len(values):
                 inner = dict(zip(body.invars, values, strict=True))

@@ -1,5 +1,6 @@
 """Classes imported, made and called with abstract arrays: what is found, and what is refused."""
 
+import inspect
 import re
 import shutil
 from dataclasses import replace
@@ -12,6 +13,7 @@ from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input, OwnClass, from_toml
 from redco_new.request import Request
 from redco_new.own.find import find_reference
+from redco_new.own.signature import check_arguments
 from redco_new.own.source import FLAGS
 
 HERE = Path(__file__).parent
@@ -74,6 +76,24 @@ def test_what_a_class_lacks_belongs_into_the_file_that_says_of_it():
     for own, place in ((told, "redco.toml"), (replace(told, source="--config"), "a file of --c")):
         with refused(f"{own.source}: Mixer needs width; give width = ... in [model] of {place}"):
             find_own("nets_linen.py:Mixer", "classify", own, "my-project", HERE)
+
+
+class Sizes:
+    """What no file of TOML has."""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "what"),
+    [(Sizes, "by --example"), ("Sizes", "by --example"), (dict, "in [mo"), ("int", "in [mo")],
+)
+def test_an_object_that_a_class_lacks_is_asked_for_by_a_function_at_once(annotation, what):
+    def net(config):
+        """Make a net."""
+
+    net.__annotations__["config"] = annotation
+    with pytest.raises(RedcoError) as caught:
+        check_arguments("--config", "net", inspect.signature(net), {})
+    assert what in caught.value.todo and ("Sizes(...)" in caught.value.todo) == ("-" in what)
 
 
 def test_a_class_that_holds_a_key(tmp_path):

@@ -89,7 +89,7 @@ def test_layers_whose_weights_are_normed_are_of_one_class():
     assert "rhs_dilation=(self.dilation,)" in made.source
     assert "Dilated2(config.width, 2, " in made.source
     assert [f.name for f in made.fields] == ["width", "heads", "dtype"]
-    assert "nnx.initializers.normal(0.02)(rngs.params(), (original0_shape, " in made.source
+    assert "vector_norm(self.original1[...], ord=2, axis=(1, 2), keepdims=True)" in made.source
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,12 @@ from redco_new.generate.printed_texts import (
     printed_inputs,
     provided,
 )
-from redco_new.models.hf_config import TEXT_ALONE, checkpoint_config, names_within
+from redco_new.models.hf_config import (
+    TEXT_ALONE,
+    checkpoint_config,
+    import_transformers,
+    names_within,
+)
 from redco_new.own.build import ROWS
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
@@ -45,6 +50,11 @@ from redco_new.request import TORCH, Request
 from redco_new.request.own_class import Input
 
 MODEL = "model.py"
+SCORED = "ForSequenceClassification"  # as the runtime's nn/heads/scores.py calls what it exports
+NO_HEAD = (
+    "transformers has no {whole}: what `export` writes of {recipe} is opened by `--init` and `predict` of this project,"
+    " and not by from_pretrained"
+)
 # What a printed class provides -> the recipe of own classes whose outputs it has.
 TRACED_BY = {CAUSAL: "lm", MASKED: "lm", IMAGES: "classify", ENCODER_DECODER: "seq2seq"}
 
@@ -86,8 +96,18 @@ def print_torch(
     if within:
         notes.append(TEXT_ALONE.format(name=request.checkpoint, architecture=printed.name))
     if printed.hub:
+        notes += notes_of_head(recipe, reference.name)
         return hub_design(request, template, model, names, texts, notes)
     return _own(request, template, model, names, texts, notes)
+
+
+def notes_of_head(recipe: str, name: str) -> list[str]:
+    """Return a note where transformers has no class that a recipe's head on a decoder, by its name, makes of it: nothing opens what is exported."""
+    kind = HUB_RECIPES.get(recipe)
+    whole = f"{name.removesuffix('LMHeadModel').removesuffix('ForCausalLM')}{SCORED}"
+    if not (kind and kind.head) or hasattr(import_transformers(name), whole):
+        return []
+    return [NO_HEAD.format(recipe=recipe, whole=whole)]
 
 
 def _config_of(request: Request) -> Mapping[str, Any]:

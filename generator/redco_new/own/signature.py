@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import difflib
 import inspect
 import keyword
@@ -77,9 +78,26 @@ def check_arguments(
     parameters.check_names(f"{where}: [model]", f"{name} takes no", arguments)
     if lacking := [key for key in parameters.required if key not in arguments]:
         what = f"{name} needs {', '.join(lacking)}"
-        todo = f"give {lacking[0]} = ... in [model] of {_place(where)}"
+        maker = _object_of(signature.parameters[lacking[0]].annotation)
+        it = f'({{"{lacking[0]}": {maker}(...)}}, inputs)'
+        todo = (
+            f"give that object by --example FILE:FUNCTION, which returns {it}"
+            if maker
+            else f"give {lacking[0]} = ... in [model] of {_place(where)}"
+        )
         raise RedcoError(where, what, todo)
     return "rngs" in signature.parameters
+
+
+def _object_of(annotation: Any) -> str:
+    """Return the name of a class whose objects no file of TOML has; "" where one has what is annotated, or nothing says."""
+    if isinstance(annotation, str):  # of a module that imports annotations of __future__
+        return annotation if annotation.isidentifier() and annotation not in vars(builtins) else ""
+    is_class = isinstance(annotation, type) and annotation is not inspect.Parameter.empty
+    of_files: tuple[object, ...] = ({}, [], (), True, 0.0, "")
+    if not is_class or any(isinstance(x, annotation) for x in of_files):
+        return ""
+    return str(annotation.__name__)
 
 
 def _place(where: str) -> str:

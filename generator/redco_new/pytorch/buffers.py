@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.nn import init
 from redco_new.pytorch.constants import say_number
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.exported import make_functional, without_places
-from redco_new.pytorch.graph import clean, operation
+from redco_new.pytorch.graph import NOTHING, clean, operation
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.numbers_read import ReadNumbers
 
@@ -54,28 +54,34 @@ def undrawn(instance: Instance) -> set[str]:
 
 
 def trace_start(make: Callable[[], nn.Module], instance: Instance) -> dict[str, fx.Graph]:
-    """Return the program of each buffer, and of each parameter that is computed of sizes alone, by its name."""
+    """Return the program of each buffer, and of each parameter that is computed of sizes alone, or of one that its part draws, by its name."""
     parameters, buffers = undrawn(instance), has_buffers(instance.module)
     if not buffers and not parameters:
         return {}
+    parts = {name.rpartition(".")[0] for name in parameters}
+    drawn_there = {name for name in instance.draws if name.rpartition(".")[0] in parts}
     try:
-        graphs = trace_buffers(make, parameters)
+        graphs = trace_buffers(make, parameters, drawn_there - parameters)
     except Exception:  # whatever the class's own code raises
         if buffers:
             raise
         return {}
     for name in parameters & graphs.keys():
         steps = [node for node in graphs[name].nodes if node.op != "output"]
-        drawn = any(DRAWS.match(operation(node)) or node.op != "call_function" for node in steps)
+        others = [node for node in steps if node.op != "get_attr"]
+        drawn = any(DRAWS.match(operation(node)) or node.op != "call_function" for node in others)
         if drawn or len(steps) > FEW:
             del graphs[name]
     return graphs
 
 
 def trace_buffers(
-    make: Callable[[], nn.Module], parameters: Collection[str] = ()
+    make: Callable[[], nn.Module], parameters: Collection[str] = (), drawn: Collection[str] = ()
 ) -> dict[str, fx.Graph]:
-    """Return the program of each buffer that a module is made with, and of some parameters, by its name."""
+    """Return the program of each buffer that a module is made with, and of some parameters, by its name.
+
+    drawn: parameters that those of their part may be computed of
+    """
     names: list[str] = []
 
     class Constructor(nn.Module):
@@ -85,7 +91,8 @@ def trace_buffers(
             parts = module.named_modules()
             own = ((path, tensors_of(part).items()) for path, part in parts)
             buffers = {f"{path}.{name}".strip("."): x for path, one in own for name, x in one}
-            buffers |= {k: x for k, x in module.named_parameters() if k in parameters}
+            both = {*parameters, *drawn}
+            buffers |= {k: x for k, x in module.named_parameters() if k in both}
             names.extend(buffers)
             return tuple(x.clone() for x in buffers.values())
 
@@ -99,7 +106,13 @@ def trace_buffers(
     for node in list(graph.nodes):
         if node.op == "placeholder" and node.name in inputs:
             say_number(graph, node, constants[inputs[node.name]])
-    return {name: _slice(node) for name, node in zip(names, output.args[0], strict=True)}
+    results = dict(zip(names, output.args[0], strict=True))
+    graphs = {}
+    for name in results.keys() - drawn:
+        part = name.rpartition(".")[0]
+        beside = [x for x in drawn if x.rpartition(".")[0] == part]
+        graphs[name] = _slice(results[name], {_source(results[x]): x for x in beside})
+    return graphs
 
 
 @contextmanager
@@ -110,12 +123,16 @@ def without_fills() -> Iterator[None]:
         setattr(init, name, lambda tensor, *_, **__: tensor)
     cast, nn.Module._apply = nn.Module._apply, _apply_to_buffers  # type: ignore[method-assign]
     nn.Module.register_buffer = _register_whole  # type: ignore[method-assign,assignment]
+    # What is written into it is a step, which `.data` hides.
+    writes = torch._C.TensorBase.__dict__["data"].__set__
+    torch.Tensor.data = property(torch.Tensor.detach, writes)  # type: ignore[assignment]
     copies = {cls: cls.__deepcopy__ for cls in (torch.Tensor, nn.Parameter)}
     for cls in copies:
         cls.__deepcopy__ = _copied  # type: ignore[method-assign]
     try:
         yield
     finally:
+        del torch.Tensor.data  # that of its base again
         nn.Module._apply = cast  # type: ignore[method-assign]
         nn.Module.register_buffer = _register  # type: ignore[method-assign]
         for cls, copy in copies.items():
@@ -150,18 +167,29 @@ def _copied(x: torch.Tensor, memo: dict[int, Any]) -> Any:
     return memo[id(x)]
 
 
-def _slice(result: fx.Node) -> fx.Graph:
-    """Return a graph of what one value is computed from."""
+def _source(node: fx.Node) -> fx.Node:
+    """Return what a value is a copy of."""
+    while operation(node) in NOTHING or operation(node) == "detach":
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _slice(result: fx.Node, parameters: Mapping[fx.Node, str]) -> fx.Graph:
+    """Return a graph of what one value is computed from. parameters: values that its part holds -> their names"""
     needed: set[fx.Node] = set()
     stack = [result]
     while stack:
         node = stack.pop()
         if node not in needed:
             needed.add(node)
-            stack += node.all_input_nodes
+            stack += [] if node in parameters else node.all_input_nodes
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     for node in result.graph.nodes:
-        if node in needed:
+        if node in needed and node in parameters:
+            own = parameters[node].rpartition(".")[2]
+            copies[node] = graph.create_node("get_attr", own)
+            copies[node].meta = node.meta
+        elif node in needed:
             copies[node] = graph.node_copy(node, lambda x: copies[x])
     graph.output((copies[result],))
     clean(graph, has_gradients=False)

@@ -47,6 +47,7 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self.draws: dict[int, Draw] = {}
         self._copies = itertools.count(1)
+        self._alive = list[torch.Tensor]()  # or another array could have the memory of one
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function; record what it fills. What has no values is not filled: drawing takes a tenth of a millisecond a call there."""
@@ -57,6 +58,7 @@ class _Recorder(TorchFunctionMode):
         if isinstance(result, torch.Tensor):
             named = {key: x for key, x in (kwargs or {}).items() if key != "tensor"}
             self._record(name, result, args, named)
+            self._alive += [result] if _storage(result) in self.draws else []
         return result
 
     def _record(

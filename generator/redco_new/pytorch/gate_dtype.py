@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ def _compare(
     exact, of_exact = run_torch(pair.torch, arrays, call, False)
     wanted = {path: stack(of_exact, pair.parameters[path], x.shape) for path, x in grads.items()}
     try:
-        theirs, of_theirs = run_torch(_as(pair.torch, like), arrays, call, False, COMPUTE)
+        with _in_dtypes_of(pair.torch, like):
+            theirs, of_theirs = run_torch(pair.torch, arrays, call, False, COMPUTE)
     except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         raise RedcoError(where, f"PyTorch: {str(error).splitlines()[0]}", "") from error
     rounded = {path: stack(of_theirs, pair.parameters[path], x.shape) for path, x in wanted.items()}
@@ -78,17 +79,26 @@ def _compare(
     return max(ours / max(allowed, ROUNDING) for ours, allowed in errors.values())
 
 
-def _as(module: nn.Module, like: Any) -> nn.Module:
-    """Return a copy of a module whose arrays are of the dtypes of another one."""
-    other = copy.deepcopy(module)
-    for part, own in zip(other.modules(), like.modules(), strict=True):
+@contextmanager
+def _in_dtypes_of(module: nn.Module, like: Any) -> Iterator[None]:
+    """Turn the arrays of a module into the dtypes of another one's: a copy of it would call its parts, where a function of it has them."""
+    whole = {id(x): (x, x.data) for x in module.parameters()}
+    buffers = [(part, dict(part._buffers)) for part in module.modules()]
+    for part, own in zip(module.modules(), like.modules(), strict=True):
         for name, parameter in part._parameters.items():
             if parameter is not None:
                 parameter.data = parameter.data.to(own._parameters[name].dtype)
         for name, buffer in part._buffers.items():
             if buffer is not None:
                 part._buffers[name] = buffer.to(own._buffers[name].dtype)
-    return other
+    try:
+        yield
+    finally:
+        module.zero_grad()
+        for parameter, data in whole.values():
+            parameter.data = data
+        for part, former in buffers:
+            part._buffers |= former
 
 
 def _error(arrays: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:

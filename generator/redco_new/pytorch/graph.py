@@ -15,6 +15,7 @@ from torch import fx, nn
 
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
+from redco_new.pytorch.broadcasts import is_broadcast_anyway
 from redco_new.pytorch.constants import numbers_as_steps, say_number
 from redco_new.pytorch.decompose import decompose, place_views
 from redco_new.pytorch.exported import export, export_failure, refuse_writes
@@ -189,6 +190,7 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         name = operation(node)
         same = name in CASTS and node.meta["val"].dtype == node.args[0].meta["val"].dtype
         same |= name == "squeeze" and _same_kind(node, node.args[0])
+        same |= is_broadcast_anyway(name, node)
         if name in CHECKS:
             graph.erase_node(node)
         elif name == "copy" and _same_kind(node, node.args[1]):

@@ -225,7 +225,8 @@ def _with_methods(draft: Draft, methods: TextMethods, pair: Pair, ids: np.ndarra
     name, model, text = draft.reference.name, pair.printed, draft.text()
     for way in methods.ways():
         if way is not methods:
-            draft.whole.methods, text = way, draft.text()
+            draft.whole.methods = way
+            text = draft.text()
             model = draft.model(text)
             replace(pair, printed=model).bring_weights()
         if way.shares and not shares_rows(model, ids) or not writes_texts(model, ids):

@@ -36,6 +36,7 @@ class Makers(Starts):
         self.stacked: set[str] = set()  # lists of which all parts are one, with stacked parameters
         self._read: set[str] = set()  # names of parts and parameters that the body reads
         self._targets: set[str] = set()  # the same, as whole paths
+        self._before: list[str] = []  # statements that the next one needs
 
     def parameter(self, target: str) -> ast.expr:
         """Return Python that reads a parameter or buffer."""
@@ -74,24 +75,25 @@ class Makers(Starts):
     def lines(self) -> list[str]:
         """Return the statements that make what the body reads, in the class's order."""
         part = self._own.part
-        for _, path in self._own.rows:
-            for target in sorted(self._classes.read_above(path)):
-                self._read_at(target)
+        for target in (x for _, path in self._own.rows for x in self._classes.read_above(path)):
+            self._read_at(target)
         lines: list[str] = []
-        for name in (*part._parameters, *tensors_of(part)):
+        for name in sorted((*part._parameters, *tensors_of(part)), key=self._follows):
             own = [x for x, of in PARTS.items() if of == name] if is_served(part) else [name]
             if self._read.issuperset(own):
-                self._before: list[str] = []
                 text = self._parameter(name)
-                lines += [*self._before, *(f"self.{x} = {text}" for x in own)]
+                lines += [*self._first_lines(), *(f"self.{x} = {text}" for x in own)]
         for name in part._modules:
             if name in self._read:
-                lines += (
-                    self._stack(name)
-                    if name in self.stacked
-                    else [f"self.{attribute(part, name)} = {self._maker(name)}"]
-                )
+                own = self._stack(name) if name in self.stacked else []
+                own = own or [f"self.{attribute(part, name)} = {self._maker(name)}"]
+                lines += [*self._first_lines(), *own]
         return lines
+
+    def _first_lines(self) -> list[str]:
+        """Return the statements that what was printed last needs before it."""
+        first, self._before = self._before, []
+        return first
 
     def _stack(self, name: str) -> list[str]:
         """Return the statements that make layers, stacked."""
@@ -126,24 +128,21 @@ class Makers(Starts):
             return f"nnx.split_rngs(splits={count})(nnx.vmap(lambda rngs: {one}))(rngs)"
         if is_list(part):
             items = [(name, self._entry(f"{path}.{name}")) for name in part._modules]
-            items = [
-                (name, text)
-                for name, text in items
-                if text != "None" or isinstance(part, nn.ModuleList)
-            ]
-            return self._list(path, items) if isinstance(part, nn.ModuleList) else show_dict(items)
+            if isinstance(part, nn.ModuleList):
+                return self._list(path, items)
+            return show_dict([(name, text) for name, text in items if text != "None"])
         if isinstance(part, nn.Sequential):
             return (
                 f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
             )
         if not self._classes.graphs.get(whole, fx.Graph()).nodes:  # its parts alone are called
-            stored = {name: (name, ()) for name in part._parameters}
-            own = [*self._own_parameters(path, stored, self._targets)]
+            paths = {x: f"{path}.{x}" for x in (*part._parameters, *tensors_of(part))}
+            texts = {x: self._parameter(to) for x, to in paths.items() if to in self._targets}
             if isinstance(part, nn.ParameterList):
-                texts = dict(own)
-                return self._list(path, [(x, texts.get(x, "None")) for x in stored])
+                return self._list(path, [(x, texts.get(x, "None")) for x in paths])
             names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
-            return show_dict(own + [(name, self._maker(f"{path}.{name}")) for name in names])
+            parts = [(name, self._maker(f"{path}.{name}")) for name in names]
+            return show_dict([*texts.items(), *parts])
         printed = self._classes.of(whole)
         arguments = self._arguments(path, printed.arguments)
         if printed.random:
@@ -249,12 +248,14 @@ class Makers(Starts):
         raise refuse(self._own.path, f"its {name} is none of its arguments")
 
     def _parameter(self, name: str) -> str:
-        """Return Python that makes a parameter, or a buffer."""
-        if name not in self._own.part._parameters and not any(self._draws(name)):
+        """Return Python that makes a parameter, or a buffer, at a path."""
+        path, _, own = name.rpartition(".")
+        parts = self._parts(path)
+        if own not in parts[0]._parameters and not any(self._draws(name)):
             return f"nnx.Variable({self._buffer(name)})"
-        arrays = [getattr(part, name) for part in self._parts("")]
+        arrays = [getattr(part, own) for part in parts]
         shapes = [tuple(x.shape) for x in arrays]
-        if is_served(self._own.part):  # inputs first, and one of a pair
+        if is_served(parts[0]):  # inputs first, and one of a pair
             shapes = [(e, i, o // 2 if name == PAIR else o) for e, o, i in shapes]
         if computed := self._computed(name):
             kind = "Param" if arrays[0].requires_grad else "Variable"
@@ -271,11 +272,6 @@ class Makers(Starts):
         except (RedcoError, *UNSERVED):  # it is none of these: it is drawn
             self._before = before
             return ""
-
-    def _own_buffers(self, name: str) -> list[fx.Graph | None]:
-        """Return the program of a buffer, or of what a parameter begins as, in each probe and instance."""
-        names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
-        return [p.buffers.get(key) for (p, _), key in zip(self._own.rows, names, strict=True)]
 
     def _buffer(self, name: str) -> str:
         """Return Python that computes a buffer; statements that it needs stand before."""

@@ -81,11 +81,26 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "where": "jnp.where(condition, self, other)",
     # complex
     "complex": "jax.lax.complex(real, imag)",
-    "fft_fft": ("jnp.fft.fft(self)", "jnp.fft.fft(self, axis=dim)"),
-    "fft_fftn": ("jnp.fft.fftn(self)", "jnp.fft.fftn(self, axes=dim)"),
-    "fft_ifft": ("jnp.fft.ifft(self)", "jnp.fft.ifft(self, axis=dim)"),
-    "fft_irfft": ("jnp.fft.irfft(self)", "jnp.fft.irfft(self, n, axis=dim)"),
-    "fft_rfft": ("jnp.fft.rfft(self)", "jnp.fft.rfft(self, axis=dim)"),
+    **{
+        f"fft_{name}": (
+            f"jnp.fft.{name}(self)",
+            f"jnp.fft.{name}(self, axis=dim)",
+            f"jnp.fft.{name}(self, n)",
+            f"jnp.fft.{name}(self, n, axis=dim)",
+            f"jnp.fft.{name}(self, n, axis=dim, norm=norm)",
+        )
+        for name in ("fft", "ifft", "rfft", "irfft")
+    },
+    **{
+        f"fft_{name}": (
+            f"jnp.fft.{name}(self)",
+            f"jnp.fft.{name}(self, axes=dim)",
+            f"jnp.fft.{name}(self, s)",
+            f"jnp.fft.{name}(self, s, axes=dim)",
+            f"jnp.fft.{name}(self, s, axes=dim, norm=norm)",
+        )
+        for name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
+    },
     "conj": "jnp.conj(self)",
     "imag": "self.imag",
     "polar": "abs * jnp.exp(1j * angle)",

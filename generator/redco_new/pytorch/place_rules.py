@@ -60,6 +60,21 @@ def _subscript(x: ast.expr, dim: int, index: ast.expr, array: Node) -> ast.expr:
     return ast.Subscript(x, items[0] if len(items) == 1 else sequence(items), ast.Load())
 
 
+@rule("unfold")
+def _windows(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return the windows of one dim, their places in a dim of its own, the last."""
+    x, dim = a["self"], plain(a["dimension"]) % len(a["self"].dims)
+    parts = {name: body.value(a[name]) for name in ("size", "step")} | {"x": body.value(x)}
+    parts |= {"n": body.value(x.dims[dim]), "dim": ast.Constant(dim)}
+    first = (
+        "jnp.arange(n - size + 1)" if plain(a["step"]) == 1 else "jnp.arange(0, n - size + 1, step)"
+    )
+    windows = fill(f"jnp.take(x, {first}[:, None] + jnp.arange(size), axis=dim)", **parts)
+    if dim == len(x.dims) - 1:
+        return windows
+    return fill(f"jnp.moveaxis(x, {dim + 1}, -1)", x=windows)
+
+
 @rule("unsqueeze")
 def _unsqueeze(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     """Return x[:, None]; of one that was so before, x[:, None, None]."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from redco_new.errors import RedcoError
 
 # A frame of a traceback, as torch.export notes them with each operation.
@@ -14,6 +16,7 @@ FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 HERE = str(Path(__file__).parent)
+TORCH = str(Path(torch.__file__).parent)
 
 
 def frames_of(stack: str | None) -> list[tuple[str, str]]:
@@ -22,8 +25,9 @@ def frames_of(stack: str | None) -> list[tuple[str, str]]:
 
 
 def place_of(*stacks: str | None) -> str:
-    """Return FILE:LINE of the innermost frame of the first traceback that has one, or ""."""
-    frames = next(filter(None, map(frames_of, stacks)), None)
+    """Return FILE:LINE of the innermost frame of the first traceback that has one, of the class rather than of PyTorch, or ""."""
+    frames = next(filter(None, map(frames_of, stacks)), [])
+    frames = [x for x in frames if not x[0].startswith(TORCH)] or frames
     return f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else ""
 
 

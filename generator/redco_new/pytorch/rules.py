@@ -239,6 +239,34 @@ def _einsum(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return ast.Call(parse("jnp.einsum"), [ast.Constant(a["equation"]), *arrays], [])
 
 
+@rule("logcumsumexp")
+def _logcumsumexp(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    dim = plain(a["dim"]) % max(len(a["self"].dims), 1)  # JAX counts no dim from the end here
+    return fill(f"jax.lax.cumlogsumexp(x, axis={dim})", x=body.value(a["self"]))
+
+
+@rule("norm_except_dim")
+def _norms(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    rank, power = len(a["v"].dims), plain(a.get("pow", 2))
+    dims = tuple(i for i in range(rank) if i != plain(a.get("dim", 0)) % rank)
+    axis = dims[0] if len(dims) == 1 else dims
+    text = f"jnp.linalg.vector_norm(v, ord={power}, axis={axis}, keepdims=True)"
+    return fill(text, v=body.value(a["v"]))
+
+
+WINDOWS = {"hann_window": "hanning", "hamming_window": "hamming", "blackman_window": "blackman"}
+
+
+@rule(*WINDOWS)
+def _window(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if "alpha" in a:
+        raise NotImplementedError("alpha")
+    function = f"jnp.{WINDOWS[node.target.partition('.')[0]]}"
+    periodic = bool(plain(a.get("periodic", True)))
+    points = body.value(Number(tuple(n + periodic for n in a["window_length"].values)))
+    return fill(f"{function}(n)" + "[:-1]" * periodic, n=points)
+
+
 @rule("meshgrid")
 def _grid(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     indexing = plain(a.get("indexing")) or "ij"

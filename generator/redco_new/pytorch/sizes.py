@@ -284,13 +284,15 @@ def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:
 
 def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
     """Yield a root of one over a part of a size, as of heads that attend with half of what they hold; and of a size over a width that is none of the class's."""
-    wanted = number.values[0]
-    parts = round(atom.values[0] * wanted**2) if 0 < wanted < 1 else 0
-    if 1 < parts <= SEVERAL and min(atom.values) > 0:
-        yield f"({atom.text} / {parts}) ** -0.5", [(x / parts) ** -0.5 for x in atom.values]
-    others = round(atom.values[0] / wanted**2) if wanted > 0 else 0
-    if others > 1 and min(atom.values) > 0:
-        yield f"({atom.text} / {others}) ** 0.5", [(x / others) ** 0.5 for x in atom.values]
+    wanted, base = number.values[0], atom.values[0]
+    if wanted <= 0 or min(atom.values) <= 0:
+        return
+    if wanted < 1 and 1 < (n := round(base * wanted**2)) <= SEVERAL:
+        yield f"({atom.text} / {n}) ** -0.5", [(x / n) ** -0.5 for x in atom.values]
+    if wanted < 1 and 1 < (n := round(1 / (base * wanted**2))) <= SEVERAL:
+        yield f"({n} * {atom.text}) ** -0.5", [(n * x) ** -0.5 for x in atom.values]
+    if (n := round(base / wanted**2)) > 1:
+        yield f"({atom.text} / {n}) ** 0.5", [(x / n) ** 0.5 for x in atom.values]
 
 
 def _zip(function, one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from torch import nn
+from torch import fx, nn
 
 from redco_new.pytorch.draws import UNKNOWN, Draw
 from redco_new.pytorch.paths import own_path
@@ -95,6 +95,16 @@ class Starts:
         rows = self._own.rows
         return [p.instance.draws.get(f"{own_path(own)}.{name}".strip(".")) for p, own in rows]
 
+    def _own_buffers(self, name: str) -> list[fx.Graph | None]:
+        """Return the program of a buffer, or of what a parameter begins as, in each probe and instance."""
+        names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
+        return [p.buffers.get(key) for (p, _), key in zip(self._own.rows, names, strict=True)]
+
+    def _follows(self, name: str) -> bool:
+        """Return whether what a parameter begins as is computed of another one, which stands before it."""
+        graphs = filter(None, self._own_buffers(name))
+        return any(node.op == "get_attr" for graph in graphs for node in graph.nodes)
+
     def _number(self, parameter: str, values: list[float]) -> str:
         """Return Python for a number of an initializer; "" where no argument says it, which the user is told."""
         text = express(Number(tuple(values)), self._own.init_atoms)
@@ -109,7 +119,7 @@ class Starts:
     def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
         """Return Python of a parameter, which is drawn as the class does. shapes: as model.py has them, `shape` as Python"""
         start = initializer(self._draws(name), shapes, partial(self._number, name))
-        is_buffer = name in self._part("")._buffers
+        is_buffer = name in dict(self._part("").named_buffers())
         frozen = is_buffer or not self._part("").get_parameter(name).requires_grad
         kind = "Variable" if frozen else "Param"
         if first := self._first(name):

@@ -110,7 +110,8 @@ def load_text(path: str, text: str) -> ModuleType:
     sys.modules[module.__name__] = module  # dataclasses look their module up
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     try:
-        exec(compile(text, path, "exec"), module.__dict__)
+        # as Python imports it: without the features that this file has of the future
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     except ModuleNotFoundError as error:
         what = f"it cannot be imported: {error}"
         raise RedcoError(path, what, f"pip install {str(error.name).partition('.')[0]}") from error

@@ -1,0 +1,24 @@
+"""Arrays that are made larger for readers who do that by themselves, as a quotient by norms does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import broadcast_shapes, fx
+
+EXPAND = {"expand", "expand_as"}
+READERS = {"add", "sub", "mul", "div", "maximum", "minimum"}
+
+
+def is_broadcast_anyway(name: str, node: fx.Node) -> bool:
+    """Return whether a step makes an array larger, and each of its readers would. name: of the operation"""
+    source: Any = node.args[0]
+    if name not in EXPAND or source.meta["val"].ndim != node.meta["val"].ndim:
+        return False
+    for user in node.users:
+        if str(user.target).removeprefix("aten.").partition(".")[0] not in READERS:
+            return False
+        shapes = [(source if x is node else x).meta["val"].shape for x in user.all_input_nodes]
+        if user.meta["val"].shape != broadcast_shapes(*shapes):
+            return False
+    return True

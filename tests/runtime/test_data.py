@@ -53,6 +53,18 @@ def test_the_position_is_the_history_after_the_batches_that_were_taken(sharding)
         assert batches.position == {"steps": done}
 
 
+def test_an_id_beyond_a_table_is_refused_in_whichever_batch_it_is(sharding):
+    batches = train(sharding, stop=3)  # of 10 examples: the id 9 is in one of three batches
+    batches.keep_within({"id": 10, "of no batch": 1})
+    later = next(step for step in range(3) if 9 in batches.indices(step))
+    batches.keep_within({"id": 10})
+    with pytest.raises(UserError, match="id .* 9, of example 9, .* 9 rows: give ids below 9"):
+        batches.keep_within({"id": 9})
+        for _ in range(later + 1):
+            next(batches)
+    assert batches.step == later
+
+
 class Streamed:
     """Examples that are read from places on."""
 

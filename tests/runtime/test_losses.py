@@ -12,6 +12,7 @@ from redco_runtime.base.messages import UserError
 from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.nn.plain_losses import class_losses, smooth_labels
 from redco_runtime.nn.squared_error import squared_error
+from redco_runtime.step.gradients import weighted_sum
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.nn.layers import LOGITS, saving
 
@@ -251,3 +252,15 @@ def test_an_error_is_of_numbers_of_one_shape():
     assert squared_error(jnp.array([[3.0]]), jnp.array([[1.0]])).tolist() == [[4.0]]
     with pytest.raises(UserError, match=r"numbers of shape \(4, 1\), and the targets have \(4,\)"):
         squared_error(jnp.zeros((4, 1)), jnp.zeros(4))
+
+
+def test_a_label_that_is_no_class_has_no_loss_and_none_beside_it_is_another():
+    """As labels from 1 on are: of a class that no logit is of, a loss would fall without end."""
+    logits, labels = jnp.ones((4, 3)), jnp.array([0, 3, -1, 2])
+    assert np.isnan(class_losses(logits, labels)).tolist() == [False, True, True, False]
+
+    def loss(logits):
+        return weighted_sum((class_losses(logits, labels), jnp.array([1.0, 0.0, 0.0, 1.0])))[0]
+
+    value, grads = jax.value_and_grad(loss)(logits)
+    assert value == pytest.approx(2 * np.log(3)) and np.isfinite(grads).all()

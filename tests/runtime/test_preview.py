@@ -7,6 +7,7 @@ import pytest
 from linear import MESH, Config
 
 from redco_runtime.base.messages import UserError
+from redco_runtime.data import dry_run
 from redco_runtime.data.dry_run import prepare
 from redco_runtime.data.preview import preview
 from redco_runtime.run.record import Run
@@ -94,6 +95,12 @@ def test_as_many_rows_as_there_are(show):
 def test_what_has_no_tokens_is_refused(show):
     with pytest.raises(UserError, match="^--preview: it shows tokens, and collate"):
         show(pipeline([{"x": np.zeros(2)}]))
+
+
+def test_a_project_without_it_speaks_of_none(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "if_asked_for", lambda module: None)
+    prepare(pipeline([row("ab", " ^")]), Run(tmp_path, Config(), MESH, None))
+    assert capsys.readouterr().out == "1 rows to train on, and 0 held out\n"
 
 
 def test_without_a_number_it_says_how_many_rows_there_are(tmp_path, capsys):

@@ -88,7 +88,10 @@ def test_a_parameter_that_is_gone(project, program):
     assert notes[0].startswith("tensors() in my_project/weights.py names head/bias, layers/mlp/")
 
 
-@pytest.mark.parametrize(("recipe", "lora"), [("dpo", {}), ("grpo", {"lora": "rank=2,base=nf4"})])
+@pytest.mark.parametrize(
+    ("recipe", "lora"),
+    [("dpo", {}), ("reward", {"lora": "rank=2"}), ("grpo", {"lora": "rank=2,base=nf4"})],
+)
 def test_models_beside_each_other_and_adapters_have_their_names(tmp_path, recipe, lora):
     """Files have one model of each branch, kernels whole, and adapters apart: nothing to say of these."""
     request = Request.from_flags("my-project", "gpt2", recipe=recipe, **lora)
@@ -100,7 +103,7 @@ def test_models_beside_each_other_and_adapters_have_their_names(tmp_path, recipe
         assert weights_notes(package, yours) == []
         package.weights.tensors = lambda config: {}
         (note,) = weights_notes(package, yours)
-    assert "has no name for policy/embed/embedding" in note
+    assert "embed/embedding" in note
     assert "lora_a" not in note and "layers/mlp/up/kernel" in note
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from redco_new.errors import RedcoError
@@ -80,10 +81,10 @@ class Adapter:
     def put(self, model: Any, rngs: Any, settings: Any = None) -> Any:
         """Return a model of Flax with it, as steps.py has it. settings: the section `lora`, where it is there."""
         # Late: load_text makes the runtime importable.
-        from redco_runtime.checkpoints.lora import lora, qlora
         from redco_runtime.nn.adapters.layers import with_lora
 
-        module = qlora if self.lora.base else lora
+        # A project, whose runtime it may be, has one of the two.
+        module = import_module(f"redco_runtime.checkpoints.lora.{self.class_name.lower()}")
         own = settings or getattr(module, self.class_name)(**self.settings)
         model = with_lora(model, own, self.layers, **self.options, rngs=rngs)
         if not self.experts:

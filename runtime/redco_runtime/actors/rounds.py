@@ -5,7 +5,7 @@ What a run that is stopped within a round goes on with lies there.
 
 import zipfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from ..base.progress import PROGRESS
 from ..base.state import TrainState
 from ..base.together import decide
 from ..data.batches import batch_indices, to_global
-from ..data.collating import collate_examples
+from ..data.collating import Largest, check_ids, collate_examples, largest_numbers
 from ..run.check_settings import check_hooks
 from ..run.record import Run
 from .playing import Actor, Row, roll_out
@@ -54,6 +54,8 @@ class Rounds(Iterator[Batch]):
         self._rollouts = deque[list[Row]](maxlen=replay)
         self._minibatches: Iterator[list[Row]] | None = None
         self._next: Batch | None = None
+        self._largest: Largest = {}
+        self._tables: Mapping[str, int] = {}
         self.step = int(state.step)
         self.unit = actor.UNIT if isinstance(actor, Counted) else "examples"
         self.count, self.position = 0.0, None
@@ -66,6 +68,12 @@ class Rounds(Iterator[Batch]):
         """Return the examples that the rollout before `step` (those before it, so from 0) is of."""
         settings, turn = self._settings, step // self._settings.round_steps
         return batch_indices(self._examples, settings.seed, turn, settings.batch_size)
+
+    def keep_within(self, tables: Mapping[str, int]) -> None:
+        """Refuse ids that `tables` have no row for, as TrainBatches does."""
+        self.peek()
+        self._tables = tables
+        check_ids(self._largest, tables)
 
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""
@@ -94,6 +102,8 @@ class Rounds(Iterator[Batch]):
 
         def collate_rows(here: np.ndarray) -> Arrays:
             arrays = collate_examples(rows, self._actor.collate, range(len(rows)))
+            self._largest = largest_numbers(arrays, np.arange(len(rows)))
+            check_ids(self._largest, self._tables)
             if isinstance(self._actor, Counted):
                 self.count += self._actor.count(arrays) * self._settings.batch_size / len(here)
             else:

@@ -19,12 +19,13 @@ from ..base.examples import Arrays, Example, Redrawn
 from ..base.messages import UserError, feature
 from ..base.progress import PROGRESS
 from ..base.together import decide
-from .collating import Collate, Layout, collate_examples
+from .collating import Collate, Largest, Layout, check_ids, collate_examples, largest_numbers
 from .example_streams import Spread, is_stream
 from .permutation import shuffled
 
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
-Made = tuple[Batch, float, Any]  # a batch, its count, the position after it
+# A batch, its count, the position after it, its largest numbers.
+Made = tuple[Batch, float, Any, Largest]
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 
@@ -79,7 +80,8 @@ class TrainBatches(Iterator[Batch]):
     count: how many of them were in the batches taken so far.
     position: where examples without a length go on, as a checkpoint has it.
     step: how many are done before the next batch.
-    Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of.
+    Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of, or
+    with an id that `keep_within` does not let pass.
     """
 
     def __init__(
@@ -115,15 +117,16 @@ class TrainBatches(Iterator[Batch]):
 
         def make(step: int) -> Made:
             indices, passes = indices_of(step), passes_of(step)
-            count = float(batch_size)
+            count, largest = float(batch_size), {}
             some: Any = examples
 
             def collate_rows(positions: np.ndarray) -> Arrays:
-                nonlocal count, some
+                nonlocal count, largest, some
                 own = indices[positions], passes[positions]
                 if stream:
                     some = dict(zip(own[0].tolist(), stream.take(step, positions), strict=True))
                 arrays = collate_examples(some, pipeline.collate, *own, layout)
+                largest = largest_numbers(arrays, own[0])
                 if isinstance(pipeline, Counted):
                     # The rows of other processes are taken to hold as much.
                     count = float(pipeline.count(arrays)) * batch_size / len(positions)
@@ -131,12 +134,13 @@ class TrainBatches(Iterator[Batch]):
 
             batch = to_global(sharding, batch_size, collate_rows)
             if isinstance(examples, Accounted):
-                return batch, count, examples.history(step + 1)
-            return batch, count, stream.position if stream else None
+                return batch, count, examples.history(step + 1), largest
+            return batch, count, stream.position if stream else None, largest
 
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
         self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
         self.count, self._at, self.step = 0.0, cast(Any, position), start
+        self._tables: Mapping[str, int] = {}
         self._batches: Iterator[Made] = prefetch(make, range(start, settings.steps), AHEAD)
 
     @property
@@ -145,6 +149,11 @@ class TrainBatches(Iterator[Batch]):
         if isinstance(self._at, list):
             return {"places": decide("the examples", self._at, lambda parts: sum(parts, []))}
         return self._at
+
+    def keep_within(self, tables: Mapping[str, int]) -> None:
+        """Refuse ids that `tables` have no row for, as of step/tables.py: in the next batch, and in those after it."""
+        self._tables = tables
+        check_ids(self._peek()[3], tables)
 
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""
@@ -161,7 +170,8 @@ class TrainBatches(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         PROGRESS.at("the examples", self.step)
-        batch, amount, self._at = next(self._batches)
+        batch, amount, self._at, largest = next(self._batches)
+        check_ids(largest, self._tables)
         PROGRESS.at("the devices", self.step)
         self.step += 1
         self.count += amount

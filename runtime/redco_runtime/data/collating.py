@@ -15,6 +15,7 @@ from ..base.examples import Arrays, Example, Redrawn
 from ..base.messages import UserError, few
 
 Collate = Callable[[list[Example]], Arrays]
+Largest = dict[str, tuple[int, int]]  # array -> (its largest number, the example that has it)
 Layout = dict[str, tuple[tuple[int, ...], np.dtype]]  # array -> (its dims but the first, its dtype)
 
 
@@ -41,6 +42,27 @@ def collate_examples(
             batch.blame(layout)
             batch.compare(now, layout)
     return arrays
+
+
+def largest_numbers(arrays: Arrays, indices: np.ndarray) -> Largest:
+    """Return the largest number of each array of integers of a batch, of the examples with these indices."""
+    numbers = {name: array for name, array in arrays.items() if array.dtype.kind in "iu"}
+    places = {name: array.argmax() for name, array in numbers.items() if array.size}
+    return {
+        name: (int(numbers[name].flat[at]), int(indices[at * len(indices) // numbers[name].size]))
+        for name, at in places.items()
+    }
+
+
+def check_ids(largest: Largest, tables: Mapping[str, int]) -> None:
+    """Raise UserError for an id that has no row in the table of the model that it picks one of."""
+    for name, rows in tables.items():
+        number, example = largest.get(name, (-1, 0))
+        if number >= rows:
+            raise UserError(
+                f"collate in pipeline.py gave {name} the id {number}, of example {example}, and the model's table of them has "
+                f"{rows} rows: give ids below {rows}, as the model's own tokenizer does, or the model more rows"
+            )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from ..base.messages import feature, print_once
+from ..base.messages import feature, if_asked_for, print_once
 from ..run.record import Run
 from .example_streams import is_stream
 
@@ -19,6 +19,5 @@ def prepare(pipeline: Any, run: Run) -> Any:
         return feature("preview", "data.preview", "--preview").preview(pipeline, run)
     train, held_out = pipeline.examples(run.config)
     rows = "rows as they come" if is_stream(train) else f"{len(train):,} rows"
-    return print_once(
-        f"{rows} to train on, and {len(held_out):,} held out: --preview 3 shows the first"
-    )
+    hint = ": --preview 3 shows the first" if if_asked_for("data.preview") else ""
+    return print_once(f"{rows} to train on, and {len(held_out):,} held out{hint}")

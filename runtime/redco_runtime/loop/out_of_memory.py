@@ -17,6 +17,7 @@ from ..data.collating import asked_of
 from ..layout.mesh import count_parts, memory_of
 from ..layout.specs import gradient_size, size_on_device
 from ..run.record import Run
+from ..step.tables import tables_of
 
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
 TEMPORARY = re.compile(r"temporaries \(([\d.]+)([KMGT])\)")
@@ -32,6 +33,7 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
     def __init__(self, steps: Steps, run: Run) -> None:
         self._steps, self._run = steps, run
         self._temporary = 0  # bytes that the compiled step has at once, beside its arguments
+        self.tables: dict[str, int] = {}  # of `tables_of` that step
 
     def compile(self, state: TrainState, batch: Batch) -> jax.stages.Compiled:
         """Return the train step, compiled for arrays like these."""
@@ -39,8 +41,9 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         print_once("compiling the train step")
         with ProgressBar("compiling the train step", shown=jax.process_index() == 0):
             with asked_of(batch):
-                lowered = self._steps.train.lower(state, batch)
-            step = lowered.compile()
+                traced = self._steps.train.trace(state, batch)
+            step = traced.lower().compile()
+        self.tables = tables_of(traced.jaxpr, state, batch, self._steps.shapes)
         if analysis := step.memory_analysis():
             self._temporary = analysis.temp_size_in_bytes
         if (path := os.environ.get(NEEDS)) and jax.process_index() == 0:

@@ -48,12 +48,12 @@ def smooth_labels(share: float) -> Iterator[None]:
 def class_losses(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """Return the cross-entropy of each label in nats, of logits (B, C) or (B, S, C): labels' shape, float32.
 
-    It compares labels and picks no elements by index, so that XLA can split it over any mesh.
+    It compares labels and picks no elements by index, so that XLA can split it over any mesh. That of a label
+    outside [0, C) is NaN, which ends a run, unless it is weighted by 0.
     """
-    share = smoothing_here()
-    if logits.ndim == 2:
-        return nats(logits[None], labels[None], share)[0]
-    return nats(logits, labels, share)
+    share, flat = smoothing_here(), logits.ndim == 2
+    losses = nats(logits[None], labels[None], share)[0] if flat else nats(logits, labels, share)
+    return jnp.where((labels >= 0) & (labels < logits.shape[-1]), losses, jnp.nan)
 
 
 def smoothing_here() -> float:

@@ -109,7 +109,7 @@ class Guard:
         spike = f" (--spike {self._settings.spike:g})" if self._settings.spike else ""
         raise UnsoundError(
             f"{fault} This is no step to go on from{spike}, and no checkpoint has it. Look at these "
-            "examples, lower --learning-rate, or give --on-nan skip, which leaves up to "
+            "examples (a label that is no class makes NaN), lower --learning-rate, or give --on-nan skip, which leaves up to "
             f"--max-skips {self._settings.max_skips} such updates in a row out"
         )
 

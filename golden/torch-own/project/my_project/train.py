@@ -70,6 +70,7 @@ def train(steps: Steps, run: Run) -> None:
         )
         introduce(run, steps, examples, held_out, batches)
         step = memory.compile(state, batches.peek())
+        batches.keep_within(memory.tables)
         flops = training_flops(steps, batches.peek())
         metrics = Metrics(
             run.workdir, total=settings.steps, start=first, unit=batches.unit, flops_per_step=flops

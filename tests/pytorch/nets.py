@@ -113,6 +113,19 @@ class Distances(nn.Module):
         return torch.cdist(self.fc(x), x)
 
 
+class NormsItself(nn.BatchNorm1d):
+    """As timm's norms with an activation are."""
+
+    def __init__(self, width=8):
+        super().__init__(width)
+
+    def forward(self, x):
+        x = F.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, self.training
+        )
+        return F.relu(x)
+
+
 class Branches(nn.Module):
     def __init__(self, width=8):
         super().__init__()

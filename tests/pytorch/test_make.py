@@ -532,6 +532,7 @@ def test_what_others_call_of_a_part_is_there_and_sizes_are_told():
     ("name", "message"),
     [
         ("Distances", r"nets.py:\d+: .*cdist.* has no rule"),
+        ("NormsItself", r"nets.py:\d+: it calls F.batch_norm beside nn.BatchNorm; hold an nn"),
         ("Branches", r"nets.py:\d+: it branches on a value of a tensor; use torch.where"),
         (
             "OwnBackward",

@@ -17,6 +17,15 @@ from redco_new.pytorch.sizes import Number
 from redco_new.pytorch.values import Values
 from redco_new.pytorch.variables import is_neutral
 
+BY_OTHERS = "write it by others"
+# What computes otherwise in evaluation, by a flag that is no part's -> what it is, and what to do.
+UNLIKE_ITSELF = {
+    "_native_batch_norm_legit_functional": (
+        "it calls F.batch_norm beside nn.BatchNorm",
+        "hold an nn.BatchNorm there and call it: train() and eval() tell that what to do",
+    ),
+}
+
 
 class Expressions(Values):
     """Print each step alone, of values that have their Python already."""
@@ -68,7 +77,9 @@ class Expressions(Values):
             except NotImplementedError as limit:
                 raise refuse(node.place, f"{name} with {limit} has no rule") from limit
         if name not in RULES:
-            raise refuse(node.place, f"{node.target} has no rule", "write it by others")
+            raise refuse(
+                node.place, *UNLIKE_ITSELF.get(name, (f"{node.target} has no rule", BY_OTHERS))
+            )
         return self._by_text(name, node)
 
     def sizes_of(self, target: str) -> list[ast.expr]:

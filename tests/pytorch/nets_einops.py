@@ -4,6 +4,7 @@ import torch
 from einops import rearrange, reduce, repeat
 from einops.layers.torch import Rearrange
 from torch import nn
+from torch.nn import functional as F
 
 
 class Attention(nn.Module):
@@ -33,13 +34,36 @@ class Dropsample(nn.Module):
         return x * mask / (1 - self.rate)
 
 
+class NormAct(nn.BatchNorm2d):
+    """A norm with an activation, as timm's."""
+
+    def __init__(self, width: int):
+        super().__init__(width, eps=1e-3)
+        self.act = nn.SiLU()
+
+    def forward(self, x):
+        if self.training:
+            self.num_batches_tracked.add_(1)
+        x = F.batch_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+        return self.act(x)
+
+
 class Tokens(nn.Module):
     """Its argument has the name of a function; a grid is as high as the root of how many tokens there are."""
 
     def __init__(self, width: int, max_pool: bool, dropout: float):
         super().__init__()
         pools = [nn.MaxPool2d(2)] if max_pool else []
-        self.conv = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), *pools)
+        self.conv = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), NormAct(width), *pools)
         self.drop = nn.Dropout(dropout)
         self.drop_path = Dropsample(dropout)
 

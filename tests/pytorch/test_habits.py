@@ -40,7 +40,7 @@ def test_what_draws_within_a_sequential_is_a_part_of_its_own():
 def test_what_another_package_computes_is_an_expression_of_its_caller():
     """And an entry of a Sequential one expression, in however many statements einops has it."""
     made = printed("Patches", (3, 16, 16), "nets_einops.py")
-    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+    assert max(made.gate.outputs, made.gate.gradients, made.gate.buffers) < 1e-5
     assert "            lambda x: x.reshape(x.shape[0], 3, 4, 4, 4, 4)\n" in made.source
     assert "k = qkv[1].reshape(B, 17, self.heads, -1).transpose((0, 2, 1, 3))" in made.source
     assert "tensor" not in made.source and "S = x.shape[1]" not in made.source
@@ -48,6 +48,11 @@ def test_what_another_package_computes_is_an_expression_of_its_caller():
     assert re.search(r"LayerNorm\(width, .*\), None\]", made.source)
     assert "            lambda x: max_pool(x, (2, 2)),\n" in made.source
     assert made.source.count("self.drop(x) * self.dropout_2(jnp.ones((B, 1, 1)") == 1
+    # A BatchNorm that does more has one, which is saved under the names of its own.
+    assert "self.norm = BatchNorm(width, momentum=0.9, epsilon=0.001, " in made.source
+    place = "lists/layers/1/conv/layers/1/norm/"
+    assert made.parameters[f"{place}scale"].name == "lists.layers.1.conv.1.weight"
+    assert made.buffers[f"{place}mean"].name == "lists.layers.1.conv.1.running_mean"
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -23,6 +23,7 @@ from torch.utils._device import _device_constructors
 
 from redco_new.pytorch.draws import Draw, draws_of, record_draws
 from redco_new.pytorch.entries import keep_entries
+from redco_new.pytorch.norms import part_norms
 from redco_new.pytorch.numbers_read import ReadNumbers, default_dtype
 from redco_new.pytorch.setting import members
 
@@ -78,6 +79,7 @@ def construct(
         warnings.simplefilter("ignore")  # which its users see where they make it
         module = make()
     keep_entries(module)
+    part_norms(module)
     _switch_off(module)
     parts = {path: part for path, part in module.named_modules() if NOTE in vars(part)}
     arguments = {path: _arguments_of(part) for path, part in parts.items()}

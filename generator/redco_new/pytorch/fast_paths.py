@@ -20,6 +20,8 @@ from torch.distributions import Distribution
 from torch.nn.modules import transformer
 from torch.utils import checkpoint
 
+from redco_new.pytorch.norms import norms_by_parts
+
 
 @contextmanager
 def without_fast_paths() -> Iterator[None]:
@@ -36,6 +38,7 @@ def without_fast_paths() -> Iterator[None]:
     try:
         with (
             torch.compiler.set_stance("force_eager"),
+            norms_by_parts(),
             patch.multiple(torch.autocast, __init__=_nothing, __enter__=_itself, __exit__=_nothing),
             patch.object(checkpoint, "CheckpointFunction", _Called),
             patch.object(checkpoint, "_checkpoint_without_reentrant_generator", _once),

@@ -28,6 +28,7 @@ from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
+from redco_new.pytorch.norms import names_of_norms
 from redco_new.pytorch.gate import compare
 from redco_new.pytorch.gate_pair import Pair, input_names, make_pair, printed_arrays, with_weights
 from redco_new.pytorch.gate_memory import refuse_memory
@@ -200,7 +201,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     if off := switched_off(reference.value, subject.arguments):
         classes.note(OFF.format(name=reference.name, keys=", ".join(off)))
     of_hub = is_transformers(reference.value)
-    keys = checkpoint_keys(plain) if of_hub else saved_names(plain)
+    keys = checkpoint_keys(plain) if of_hub else saved_names(plain) | names_of_norms(plain)
     return PrintedClass(
         name=reference.name,
         source=text,

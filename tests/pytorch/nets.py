@@ -298,6 +298,8 @@ class Images(nn.Module):
         x = F.elu(self.norm(self.a(x)), 0.5)
         x = self.up(self.down(x)) + F.interpolate(self.down(x)[:, ::2], scale_factor=2)
         x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
+        x = x + F.interpolate(x, scale_factor=1, mode="bicubic")
+        x = x + F.interpolate(self.down(x)[:, :8], x.shape[2:], mode="bicubic", antialias=True)
         x = self.b(x)
         x = F.group_norm(x + self.drop_path(x), 1)
         x = x + self.scale * torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True) * x

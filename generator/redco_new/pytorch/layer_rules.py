@@ -96,7 +96,10 @@ def _adaptive(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("avg_pool(x, window)", x=body.value(a["self"]), window=_sizes(body, window))
 
 
-@rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")  # fmt: skip
+SMOOTH = ("_aa.default", "_aa.vec")  # which XLA has, to the last bits
+
+
+@rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bicubic2d")  # fmt: skip
 def _resize(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     assert node.dims is not None
     pairs = list(zip(node.dims[2:], a["input"].dims[2:], strict=True))
@@ -104,6 +107,14 @@ def _resize(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     said = a.get("scale_factors")
     if isinstance(said, list) and {x for n in said for x in n.values} - ratios:
         raise NotImplementedError("a factor that gives no whole size")
+    if ratios == {1}:  # as timm's positions, where it exports
+        return body.value(a["input"])
+    if node.target.endswith(SMOOTH) and not plain(a["align_corners"]):
+        x, sizes = body.value(a["input"]), sequence(body.shape(list(node.dims), None))
+        way = ast.Constant("cubic" if "bicubic" in node.target else "linear")
+        return fill("jax.image.resize(x, sizes, way)", x=x, sizes=sizes, way=way)
+    if "bicubic" in node.target:
+        raise NotImplementedError("a cubic of PyTorch's own: antialias=True has one")
     times = ratios.pop() if len(ratios) == 1 else 0.5
     parts, function = {"x": body.value(a["input"])}, "resize"
     if times.is_integer():

@@ -299,6 +299,8 @@ class Images(nn.Module):
         x = self.up(self.down(x)) + F.interpolate(self.down(x)[:, ::2], scale_factor=2)
         x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
         x = x + F.interpolate(x, scale_factor=1, mode="bicubic")
+        for pool in (F.max_pool2d, F.avg_pool2d):
+            x = x + pool(x[:, :, 1:], 2, ceil_mode=True).mean((2, 3), keepdim=True)
         x = x + F.interpolate(self.down(x)[:, :8], x.shape[2:], mode="bicubic", antialias=True)
         x = self.b(x)
         x = F.group_norm(x + self.drop_path(x), 1)

@@ -409,6 +409,7 @@ def test_images_become_smaller_and_larger():
     assert "self.dropout = Dropout(0.25, rngs=rngs)" in made.source and made.modes
     assert "self.dropout(jnp.ones((" in made.source
     assert made.source.count("jax.image.resize(") == 1 and '"cubic"' in made.source
+    assert made.source.count("(2, 2), ceil=True)") == 2
     assert "jnp.linalg.vector_norm(x, ord=2, axis=(2, 3), keepdims=True)" in made.source
 
 

@@ -42,6 +42,9 @@ def _norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill(text, **parts)
 
 
+RARE = ("divisor_override", "dilation")  # of pools
+
+
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _pool(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     name = node.target.partition(".")[0]
@@ -49,19 +52,22 @@ def _pool(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     window = _of_rank(a["kernel_size"], rank)
     stride = _of_rank(a["stride"], rank) if plain(a["stride"]) else window
     padding = _of_rank(a["padding"], rank)
-    served = ("ceil_mode", "divisor_override", "dilation")
-    if any(plain(a.get(key)) not in (None, False, 1, [1] * rank, [1]) for key in served):
-        raise NotImplementedError("ceil_mode, dilation or a divisor")
+    pads, ceil = any(map(any, _rows(padding))), plain(a["ceil_mode"])
+    if any(plain(a.get(key)) not in (None, 1, [1] * rank, [1]) for key in RARE):
+        raise NotImplementedError("dilation or a divisor")
+    if ceil and pads and plain(a.get("count_include_pad")):
+        raise NotImplementedError("ceil_mode and zeros that count")
     function = f"{name[:3]}_pool"
     body.use(f"from redco_runtime.nn.channels_first import {function}")
     parts = {"x": body.value(a["self"]), "window": _sizes(body, window)}
     text = f"{function}(x, window"
     if _rows(stride) != _rows(window):
         text, parts = f"{text}, strides=strides", parts | {"strides": _sizes(body, stride)}
-    if any(map(any, _rows(padding))):
+    if pads:
         text, parts = f"{text}, padding=padding", parts | {"padding": _sizes(body, padding)}
     if plain(a.get("count_include_pad")) is False:
         text = f"{text}, count_padding=False"
+    text += ", ceil=True" if ceil else ""
     return fill(f"{text})", **parts)
 
 

@@ -42,7 +42,7 @@ class Atom:
 def express(number: Number, scope: Sequence[Atom]) -> str | None:
     """Return the simplest expression of `scope` that is `number` each time; None where there is none."""
     values = number.values
-    if len(set(values)) == 1:
+    if _equal(values[:1] * len(values), values):  # as the author computes it, of other numbers
         return literal(values[0])
     for text, candidate in _expressions(number, scope):
         if _equal(candidate, values):

@@ -87,12 +87,15 @@ def max_pool(
     *,
     strides: Sequence[int] | None = None,
     padding: Sequence[int] | None = None,
+    ceil: bool = False,
 ) -> jax.Array:
-    """Return the largest number of each window of (B, C, *space); strides: the window's sizes by default."""
-    pads = [(n, n) for n in padding or [0] * len(window)]
-    y = nnx.max_pool(
-        jnp.moveaxis(x, 1, -1), tuple(window), strides=tuple(strides or window), padding=pads
-    )
+    """Return the largest number of each window of (B, C, *space); strides: the window's sizes by default.
+
+    ceil: whether a window may reach over the border, where one begins before it.
+    """
+    steps = tuple(strides or window)
+    pads = _pads(x.shape[2:], window, steps, padding or [0] * len(window), ceil)
+    y = nnx.max_pool(jnp.moveaxis(x, 1, -1), tuple(window), strides=steps, padding=pads)
     return jnp.moveaxis(y, -1, 1)
 
 
@@ -103,14 +106,32 @@ def avg_pool(
     strides: Sequence[int] | None = None,
     padding: Sequence[int] | None = None,
     count_padding: bool = True,
+    ceil: bool = False,
 ) -> jax.Array:
-    """Return the mean of each window of (B, C, *space); count_padding: whether zeros at the border count."""
-    pads = [(n, n) for n in padding or [0] * len(window)]
+    """Return the mean of each window of (B, C, *space); count_padding: whether zeros at the border count, but for those of ceil."""
+    steps, count = tuple(strides or window), count_padding and not ceil
+    pads = _pads(x.shape[2:], window, steps, padding or [0] * len(window), ceil)
     y = nnx.avg_pool(
-        jnp.moveaxis(x, 1, -1), tuple(window), strides=tuple(strides or window), padding=pads,
-        count_include_pad=count_padding,
-    )  # fmt: skip
+        jnp.moveaxis(x, 1, -1), tuple(window), strides=steps, padding=pads, count_include_pad=count
+    )
     return jnp.moveaxis(y, -1, 1)
+
+
+def _pads(
+    sizes: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    ceil: bool,
+) -> list[tuple[int, int]]:
+    """Return how many zeros stand before and after each dim: with ceil enough for a last window that begins before them."""
+    pads = []
+    for size, width, step, before in zip(sizes, window, strides, padding, strict=True):
+        last = -(-(size + 2 * before - width) // step) * step  # where the last window begins
+        last -= step if last >= size + before else 0
+        more = max(0, last + width - size - 2 * before)
+        pads.append((before, before + (more if ceil else 0)))
+    return pads
 
 
 def enlarge(x: jax.Array, times: int, mode: str = "nearest", **options: Any) -> jax.Array:

@@ -37,9 +37,9 @@ def part_norms(module: nn.Module) -> None:
             continue
         sizes = owner.num_features, owner.eps, owner.momentum
         norm = base(*sizes, owner.affine, owner.track_running_stats, device="meta")
-        for held in ("_parameters", "_buffers"):
-            setattr(norm, held, getattr(owner, held))
-            setattr(owner, held, {})
+        for kind in ("_parameters", "_buffers"):
+            setattr(norm, kind, getattr(owner, kind))
+            setattr(owner, kind, {})
         owner._modules = {NORM: norm, **owner._modules}
         cls: Any = type(owner)
         owner.__class__ = _reading(cls)
@@ -80,14 +80,14 @@ def _are_one(x: Any, other: Any) -> bool:
 
 @contextmanager
 def norms_by_parts() -> Iterator[None]:
-    """Have such a part that calls F.batch_norm, as nn.BatchNorm does, call its norm."""
+    """Make such a part that calls F.batch_norm, as nn.BatchNorm does, call its norm."""
     usual: Callable[..., Any] = F.batch_norm
 
     def batch_norm(x: Any, mean: Any, var: Any, *args: Any, **kwargs: Any) -> Any:
         part = sys._getframe(1).f_locals.get("self")
         norm = _norm_of(part)
-        asked = {**USUAL, **dict(zip(USUAL, args, strict=False)), **kwargs}
-        own = {"running_mean": mean, "running_var": var, **asked}
+        options = {**USUAL, **dict(zip(USUAL, args, strict=False)), **kwargs}
+        own = {"running_mean": mean, "running_var": var, **options}
         if norm is None or any(not _are_one(x, getattr(norm, name)) for name, x in own.items()):
             return usual(x, mean, var, *args, **kwargs)
         return norm(x)

@@ -33,7 +33,7 @@ def part_norms(module: nn.Module) -> None:
     own = (x for x in [*module.modules()] if isinstance(x, _BatchNorm) and type(x) not in LEAVES)
     for owner in cast(Iterator[Any], own):
         base: Any = next((cls for cls in type(owner).__mro__ if cls in LEAVES), None)
-        if base is None:  # as of nn.SyncBatchNorm
+        if base is None or hasattr(owner, NORM):  # as of nn.SyncBatchNorm
             continue
         sizes = owner.num_features, owner.eps, owner.momentum
         norm = base(*sizes, owner.affine, owner.track_running_stats, device="meta")

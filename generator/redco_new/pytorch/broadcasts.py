@@ -6,17 +6,19 @@ from typing import Any
 
 from torch import broadcast_shapes, fx
 
+from redco_new.pytorch.unread import operation
+
 EXPAND = {"expand", "expand_as"}
 READERS = {"add", "sub", "mul", "div", "maximum", "minimum"}
 
 
-def is_broadcast_anyway(name: str, node: fx.Node) -> bool:
-    """Return whether a step makes an array larger, and each of its readers would. name: of the operation"""
+def is_broadcast_anyway(node: fx.Node) -> bool:
+    """Return whether a step makes an array larger, and each of its readers would."""
     source: Any = node.args[0]
-    if name not in EXPAND or source.meta["val"].ndim != node.meta["val"].ndim:
+    if operation(node) not in EXPAND or source.meta["val"].ndim != node.meta["val"].ndim:
         return False
     for user in node.users:
-        if str(user.target).removeprefix("aten.").partition(".")[0] not in READERS:
+        if operation(user) not in READERS:
             return False
         shapes = [(source if x is node else x).meta["val"].shape for x in user.all_input_nodes]
         if user.meta["val"].shape != broadcast_shapes(*shapes):

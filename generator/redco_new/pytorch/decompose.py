@@ -20,9 +20,9 @@ from redco_new.pytorch.rules import FUNCTIONS
 ROUNDS = 6  # a loss is made of another one, and that of a logarithm
 # What graph.py, attention.py and body.py print, or take out; a mask that selects rows has no shape.
 OTHERS = {
-    "_native_batch_norm_legit_functional", "_assert_scalar", "_assert_tensor_metadata", "alias", "clone", "contiguous", "copy", "copy_", "detach", "detach_",
-    "dropout", "lift_fresh", "lift_fresh_copy", "masked_select", "native_dropout", "nonzero",
-    "normal_functional", "uniform", "scaled_dot_product_attention", "sym_constrain_range_for_size",
+    "_assert_scalar", "_assert_tensor_metadata", "_native_batch_norm_legit_functional", "alias", "clone", "contiguous",
+    "copy", "copy_", "detach", "detach_", "dropout", "lift_fresh", "lift_fresh_copy", "masked_select", "native_dropout",
+    "nonzero", "normal_functional", "scaled_dot_product_attention", "sym_constrain_range_for_size", "uniform",
 }  # fmt: skip
 LAYERS = {f"{cls.__module__}.{cls.__qualname__}" for cls in LEAVES}
 

@@ -11,10 +11,9 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from redco_new.pytorch.unread import drop_unread, operation
+from redco_new.pytorch.unread import CASTS, drop_unread, operation
 
 aten = torch.ops.aten
-CASTS = ("_to_copy", "to", "type_as")
 DRAWING = ("rand", "rand_like", "uniform_", "bernoulli", "bernoulli_")
 # What fills an array with what it draws -> what draws one, and between which numbers where it does not say: of normal_ mean and deviation.
 FILLED = {

@@ -30,11 +30,10 @@ from redco_new.pytorch.results import give_alike, number_results
 from redco_new.pytorch.scans import roll_scans
 from redco_new.pytorch.stops import say_stops
 from redco_new.pytorch.ties import hand_on_ties, is_tied
-from redco_new.pytorch.unread import WRITE, drop_unread, operation
+from redco_new.pytorch.unread import CASTS, WRITE, drop_unread, operation
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {"alias", "clone", "contiguous", "detach_", "lift_fresh", "lift_fresh_copy"}
-CASTS = {"_to_copy", "type_as"}
 BUFFER = "make that a buffer, by register_buffer, or numbers, by tolist()"
 CHECKS = {"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size"}
 
@@ -185,7 +184,7 @@ def clean(graph: fx.Graph, has_gradients: bool = True) -> None:
         name = operation(node)
         same = name in CASTS and node.meta["val"].dtype == node.args[0].meta["val"].dtype
         same |= name == "squeeze" and _same_kind(node, node.args[0])
-        same |= is_broadcast_anyway(name, node)
+        same |= is_broadcast_anyway(node)
         same |= node.target is operator.getitem and operation(node.args[0]) == "native_dropout"
         if name in CHECKS:
             graph.erase_node(node)

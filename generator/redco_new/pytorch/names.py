@@ -56,7 +56,8 @@ def name_of(graphs: Graphs, path: str, node: fx.Node) -> str:
         return names[0]
     if node.target is operator.getitem and arguments[1] < len(names):
         return names[arguments[1]].strip("_")
-    if node in (results := _results(node.graph, statement)) and len(results) == len(names):
+    results = _results(node.graph, statement) if names else []
+    if node in results and len(results) == len(names):
         return names[results.index(node)]  # q, k, v = map(lambda x: x.view(...), (q, k, v))
     if node.op == "call_function" and operation(node) == "_to_copy":  # as it is returned
         return name_of(graphs, path, arguments[0])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -25,15 +24,27 @@ USUAL: dict[str, Any] = {
     "momentum": 0.1,
     "eps": 1e-5,
 }
-COUNT = "num_batches_tracked"  # by the one within: what the part itself counts is forgotten
+# Of a class, what reads its norm. No functools.cache: memory.py clears those beside the classes of a model.
+_CLASSES: dict[type, type] = {}
+
+
+class OfNorm:
+    """Reads what it norms by of its norm, which counts its batches: what the part itself counts is forgotten."""
+
+    _modules: dict[str, Any]
+    weight = property(lambda self: self._modules[NORM].weight)
+    bias = property(lambda self: self._modules[NORM].bias)
+    running_mean = property(lambda self: self._modules[NORM].running_mean)
+    running_var = property(lambda self: self._modules[NORM].running_var)
+    num_batches_tracked = property(lambda self: torch.zeros((), dtype=torch.long))
 
 
 def part_norms(module: nn.Module) -> None:
     """Give such parts an nn.BatchNorm that holds what they hold, and which they read it of."""
-    own = (x for x in [*module.modules()] if isinstance(x, _BatchNorm) and type(x) not in LEAVES)
-    for owner in cast(Iterator[Any], own):
+    owner: Any
+    for owner in [*module.modules()]:
         base: Any = next((cls for cls in type(owner).__mro__ if cls in LEAVES), None)
-        if base is None or hasattr(owner, NORM):  # as of nn.SyncBatchNorm
+        if base in (None, type(owner)) or not issubclass(base, _BatchNorm) or hasattr(owner, NORM):
             continue
         sizes = owner.num_features, owner.eps, owner.momentum
         norm = base(*sizes, owner.affine, owner.track_running_stats, device="meta")
@@ -41,37 +52,25 @@ def part_norms(module: nn.Module) -> None:
             setattr(norm, kind, getattr(owner, kind))
             setattr(owner, kind, {})
         owner._modules = {NORM: norm, **owner._modules}
-        cls: Any = type(owner)
-        owner.__class__ = _reading(cls)
+        owner.__class__ = _reading(type(owner))
 
 
-@cache
-def _reading(cls: Any) -> Any:
-    """Return a class that is another one, and reads what it normed by of its part."""
-
-    def read(name: str) -> property:
-        return property(lambda self: getattr(self._modules[NORM], name))
-
-    count = property(lambda self: torch.zeros((), dtype=torch.long))
-    names = ("weight", "bias", "running_mean", "running_var")
-    place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    return type(cls.__name__, (cls,), {COUNT: count, **place, **{x: read(x) for x in names}})
+def _reading(cls: type) -> type:
+    """Return a class that is another one, as OfNorm: the same each time."""
+    if cls not in _CLASSES:
+        place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        _CLASSES[cls] = type(cls.__name__, (OfNorm, cls), place)
+    return _CLASSES[cls]
 
 
 def names_of_norms(module: nn.Module) -> dict[str, str]:
     """Return name of each tensor of such a norm -> as PyTorch saves it: as of the part itself."""
-    paths = [path for path, part in module.named_modules() if _norm_of(part)]
+    norms = {path: part for path, part in module.named_modules() if isinstance(part, OfNorm)}
     return {
         f"{path}.{NORM}.{name}".lstrip("."): f"{path}.{name}".lstrip(".")
-        for path in paths
-        for name in module.get_submodule(path)._modules[NORM].state_dict()  # type: ignore[union-attr]
+        for path, part in norms.items()
+        for name in part._modules[NORM].state_dict()
     }
-
-
-def _norm_of(part: Any) -> Any:
-    """Return the norm of a part that part_norms gave one; None of others."""
-    own = isinstance(part, _BatchNorm) and type(part) not in LEAVES
-    return part._modules.get(NORM) if own else None
 
 
 def _are_one(x: Any, other: Any) -> bool:
@@ -85,7 +84,7 @@ def norms_by_parts() -> Iterator[None]:
 
     def batch_norm(x: Any, mean: Any, var: Any, *args: Any, **kwargs: Any) -> Any:
         part = sys._getframe(1).f_locals.get("self")
-        norm = _norm_of(part)
+        norm = part._modules[NORM] if isinstance(part, OfNorm) else None
         options = {**USUAL, **dict(zip(USUAL, args, strict=False)), **kwargs}
         own = {"running_mean": mean, "running_var": var, **options}
         if norm is None or any(not _are_one(x, getattr(norm, name)) for name, x in own.items()):

@@ -87,9 +87,8 @@ class OneClass:
         imports = body.imports.union(self.makers.imports, *(other.imports for other in others))
         if f"{BETWEEN}(" in text:
             imports |= {f"from redco_runtime.nn.uniform import {BETWEEN}"}
-        functions = {
-            line.rpartition(" ")[2] for line in imports
-        }  # as max_pool, which may be a flag
+        # As max_pool, which may be a flag of the author's too.
+        functions = {line.rpartition(" ")[2] for line in imports}
         arguments = tuple(a for a in every if a not in functions and _reads(text, a))
         order = self._input_order(body.names)
         inputs = tuple(body.names[i] for i in order)

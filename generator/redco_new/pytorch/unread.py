@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+CASTS = {"_to_copy", "type_as"}  # operations that give another dtype
 WRITE = torch.ops.aten.copy_.default  # into a buffer, which the next call reads
 
 

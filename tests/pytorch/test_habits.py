@@ -13,9 +13,12 @@ from redco_new.request.own_class import Input
 
 
 def printed(name, shape=(32,), file="nets_habits.py"):
+    from redco_new.pytorch.functions import with_class
     from redco_new.pytorch.make import print_class
 
     reference = find_reference("--model", f"{file}:{name}", Path(__file__).parent)
+    if not isinstance(reference.value, type):
+        reference = with_class(reference, "--config", {})
     return print_class(reference, "--config", {}, Call({"x": Input(shape)}))
 
 
@@ -178,3 +181,17 @@ def test_a_buffer_that_is_written_whole_is_what_was_written():
     for graph in trace_buffers(Positions).values():
         steps = [node.target for node in graph.nodes if node.op == "call_function"]
         assert steps == [torch.ops.aten.arange.default, torch.ops.aten.expand.default]
+
+
+def test_what_a_function_makes_is_printed_by_its_name():
+    """And where rounding decides between two sides in float32, both are compared in float64."""
+    made = printed("deep_kinks")
+    assert (made.name, made.config_class) == ("DeepKinks", "DeepKinksConfig")
+    assert [field.name for field in made.fields] == [
+        "classes",
+        "dtype",
+    ]  # as its signature has them
+    assert "self.head = Linear(32, config.classes, " in made.source
+    assert made.gate.dtype == "float64" and 0 < made.gate.gradients < 1e-6
+    with pytest.raises(RedcoError, match="give --model transformers:GPT2LMHeadModel"):
+        printed("of_transformers")

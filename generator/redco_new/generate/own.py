@@ -16,7 +16,7 @@ from redco_new.own.find import Reference, find_reference
 from redco_new.own.model import find_own, read_usage
 from redco_new.own.recipes import find_recipe
 from redco_new.own.weights import weights_source
-from redco_new.pytorch.install import is_torch
+from redco_new.pytorch.install import is_torch, may_make_torch
 from redco_new.render.template import Template
 from redco_new.request import Request
 
@@ -36,6 +36,7 @@ def read_own_class(
     if request.printed:
         return read_printed(request, template)
     reference = find_reference("--model", request.model, request.folder)
+    reference = _as_class(reference, request)
     if is_torch(reference.value):
         if request.of_transformers and getattr(reference.value, "config_class", None):
             request = replace(request, own=with_inputs(request.own, reference.value))
@@ -44,6 +45,17 @@ def read_own_class(
         what = f"{name} is no torch.nn.Module"
         raise RedcoError("--via", what, "leave it out")
     return _read_flax(request, reference, template)
+
+
+def _as_class(reference: Reference, request: Request) -> Reference:
+    """Return a function that makes a module of PyTorch as its class. Raises RedcoError where it makes none."""
+    assert request.own
+    if not may_make_torch(reference.value):
+        return reference
+    from redco_new.pytorch.functions import with_class  # late: it imports more of torch
+
+    usage = read_usage(reference, request.own, request.folder, "forward")
+    return with_class(reference, usage.where, usage.arguments)
 
 
 def _read_flax(request: Request, reference: Reference, template: Template) -> Design:

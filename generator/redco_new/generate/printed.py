@@ -34,7 +34,7 @@ from redco_new.models.hf_config import (
 )
 from redco_new.own.build import ROWS
 from redco_new.own.call import Call, read_plain
-from redco_new.own.find import Reference
+from redco_new.own.find import Reference, class_name
 from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
 from redco_new.models.recipes import RECIPES as HUB_RECIPES
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
@@ -150,8 +150,9 @@ def _describe_gate(printed: PrintedClass) -> str:
     """Return how near the printed class is to that of PyTorch, for people."""
     gate, source = printed.gate, ", ".join(printed.requires)
     rounded = "" if gate.rounded is None else f", {gate.rounded:.1f} times its error in bfloat16"
+    double = " in float64" if gate.dtype == "float64" else ""
     return (
-        f"{printed.name} is printed from {source}, and computes as there: outputs within"
+        f"{printed.name} is printed from {source}, and computes as there{double}: outputs within"
         f" {gate.outputs:.0e} of the largest, gradients within {gate.gradients:.0e}{rounded}"
     )
 
@@ -163,6 +164,7 @@ def _load(request: Request, text: str) -> ModuleType:
 
 def _find_names(request: Request, module: ModuleType, name: str) -> ClassNames:
     """Return the classes of model.py. Raises RedcoError where the model has another name."""
+    name = name if hasattr(module, name) else class_name(name)
     model_class = getattr(module, name, None)
     where = f"{request.package}/{MODEL}"
     if not (isinstance(model_class, type) and issubclass(model_class, nnx.Module)):

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,12 +33,14 @@ class Reference:
     name: its name in its module
     module: the module that it is in
     file: the module's file, relative to the project; "" for an installed module
+    make: the function that makes modules of the class, where the user points to that
     """
 
     value: Any
     name: str
     module: str
     file: str
+    make: Callable[..., Any] | None = None
 
 
 def find_reference(where: str, reference: str, folder: Path) -> Reference:
@@ -57,6 +60,11 @@ def find_reference(where: str, reference: str, folder: Path) -> Reference:
     if not hasattr(module, name):
         raise _missing_name(where, name, source, module)
     return Reference(getattr(module, name), name, module.__name__, source if in_file else "")
+
+
+def class_name(function: str) -> str:
+    """Return the name that what a function makes is printed by: `Resnet18` of resnet18."""
+    return "".join(part[:1].upper() + part[1:] for part in function.split("_"))
 
 
 def _missing_name(where: str, name: str, source: str, module: ModuleType) -> RedcoError:

@@ -79,8 +79,8 @@ def _class_of(name: str, make: Callable[[], Any]) -> type[linen.Module] | type[n
     with ignore_shardings():
         call_user_code(name, lambda: nnx.eval_shape(lambda: modules.append(make())), MISSING)
     if not isinstance(modules[0], linen.Module | nnx.Module):
-        what = f"{name}() gives a {type(modules[0]).__name__}, which is no module of Flax"
-        raise RedcoError("--model", what, "return one, of flax.nnx or flax.linen")
+        what = f"{name}() gives {type(modules[0]).__name__}, which is no module"
+        raise RedcoError("--model", what, "return one, of flax.nnx, flax.linen or torch.nn")
     return type(modules[0])
 
 

@@ -21,6 +21,7 @@ from torch.nn.modules.module import register_module_buffer_registration_hook
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.memory import forgets, place_of_write, writes_buffers
+from redco_new.pytorch.one_device import on_meta
 from redco_new.pytorch.outputs import takes_dataclasses_apart
 from redco_new.pytorch.refusal import place_of, refuse
 from redco_new.pytorch.selections import compute_all_rows
@@ -78,14 +79,14 @@ def _is_of_values(error: Exception) -> bool:
 
 
 def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.ExportedProgram:
-    """Return what torch.export makes of a call; new arrays of a class that says no device lie where its inputs do."""
+    """Return what torch.export makes of a call; where its new arrays lie apart from its inputs, on the device of these."""
     hook = patch.object(_trace, "register_buffer_assignment_hook", keeps_no_buffers)
     with hook, writes_buffers(), takes_dataclasses_apart():
         try:
             with forgets(module):
                 return torch.export.export(module, (), dict(inputs), strict=False)
         except FakeTensorDeviceMismatchError:
-            with forgets(module), torch.device("meta"):
+            with forgets(module), on_meta():
                 return torch.export.export(module, (), dict(inputs), strict=False)
 
 

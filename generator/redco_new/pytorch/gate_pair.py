@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -13,6 +16,8 @@ from torch import nn
 
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.draft import Draft
+from redco_new.pytorch.dtypes import FIELD
+from redco_new.pytorch.gate_examples import NORMED
 from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.printed import Stored
 from redco_new.pytorch.printed_class import Printed
@@ -24,12 +29,16 @@ from redco_new.pytorch.weights import find_stored, stack
 
 @dataclass(frozen=True)
 class Pair:
-    """A class in PyTorch and as printed, with the same sizes."""
+    """A class in PyTorch and as printed, with the same sizes.
+
+    print_in: the printed model that computes in a dtype
+    """
 
     torch: nn.Module
     printed: nnx.Module
     parameters: Mapping[str, Stored]
     buffers: Mapping[str, Stored]
+    print_in: Callable[[str], nnx.Module]
 
     def bring_weights(self) -> None:
         """Give the printed model the weights of the class in PyTorch."""
@@ -39,18 +48,36 @@ class Pair:
         for path, leaf in nnx.to_flat_state(state):
             key = "/".join(map(str, path))
             if key in stored:
-                leaf[...] = jnp.asarray(stack(weights, stored[key], leaf.shape))
+                leaf.set_value(jnp.asarray(stack(weights, stored[key], leaf.shape)))
         nnx.update(self.printed, state)
 
 
-def make_pair(draft: Draft, module: nn.Module, model: nnx.Module) -> Pair:
-    """Return a class and the printed model, with where the one stores what the other holds."""
-    copies = draft.classes.probes[0].traced.copies
-    return Pair(
-        module,
-        model,
-        *find_stored(module, _shapes(model), draft.classes.stacked, draft.orders, copies),
-    )
+def make_pair(draft: Draft, module: nn.Module, text: str) -> Pair:
+    """Return a class and the model that `text` prints, with where the one stores what the other holds."""
+    copies, model = draft.classes.probes[0].traced.copies, draft.model(text)
+    stored = find_stored(module, _shapes(model), draft.classes.stacked, draft.orders, copies)
+    has_dtype = any(f.name == FIELD for f in draft.fields)
+
+    def print_in(dtype: str) -> nnx.Module:
+        return draft.model(text, **({FIELD: dtype} if has_dtype else {}))
+
+    return Pair(module, model, *stored, print_in)
+
+
+@contextmanager
+def in_float64(pair: Pair) -> Iterator[Pair]:
+    """Make a class and the printed model compute in float64: what they differ by there is no rounding."""
+    with jax.enable_x64(True):
+        module = copy.deepcopy(pair.torch).double()
+        double = replace(pair, torch=module, printed=pair.print_in("float64"))
+        double.bring_weights()
+        yield double
+
+
+def as_float64(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays of fewer examples, since products take ten times as long, and of numbers in float64."""
+    few = {name: x[: NORMED // 2] for name, x in arrays.items()}
+    return {k: x.astype(np.float64) if x.dtype == np.float32 else x for k, x in few.items()}
 
 
 def with_weights(subject: Subject, setting: Setting, number: int = 0) -> nn.Module:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -15,6 +17,16 @@ def is_torch(value: Any) -> bool:
     """Return whether an imported value is a class of PyTorch's modules."""
     bases = value.__mro__ if isinstance(value, type) else ()
     return any((b.__module__, b.__name__) == ("torch.nn.modules.module", "Module") for b in bases)
+
+
+def may_make_torch(value: Any) -> bool:
+    """Return whether a value is a class of PyTorch's Sequential, or a function where PyTorch was imported that takes none of Flax's keys."""
+    if isinstance(value, type):
+        bases = [(base.__module__, base.__name__) for base in value.__mro__]
+        return ("torch.nn.modules.container", "Sequential") in bases
+    if not inspect.isroutine(value) or "torch" not in sys.modules:
+        return False
+    return "rngs" not in inspect.signature(value).parameters
 
 
 def check_versions(reference: Reference) -> None:

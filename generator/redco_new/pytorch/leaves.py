@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+MODES = {"circular": "wrap", "reflect": "reflect", "replicate": "edge"}  # of padding, for jnp.pad
 FLOAT_EPSILON = torch.finfo(torch.float32).eps  # of norms of squares that are given none
 NN = "from redco_runtime.nn"
 
@@ -56,13 +57,10 @@ def _affine(layer: Any) -> dict[str, Any]:
 def _convolution(dims: int) -> Leaf:
     order = (*range(2, 2 + dims), 1, 0)
 
-    def fits(layer: Any) -> str:
-        if layer.padding_mode != "zeros":
-            return f"padding_mode={layer.padding_mode!r}"
-        return ""
-
     def flags(layer: Any) -> dict[str, Any]:
         options = _bias(layer)
+        if mode := MODES.get(layer.padding_mode):
+            options["mode"] = mode
         if isinstance(layer.padding, str):
             options["padding"] = layer.padding.upper()
         return options
@@ -78,8 +76,8 @@ def _convolution(dims: int) -> Leaf:
     }
     return Leaf(
         "Conv", sizes, {"weight": ("kernel", order), "bias": ("bias", ())}, flags,
-        f"{NN}.channels_first import Conv", 3, fits,
-        ("Conv", f"{NN}.channels_first import Conv"),
+        f"{NN}.channels_first import Conv", 3,
+        drawn=("Conv", f"{NN}.channels_first import Conv"),
     )  # fmt: skip
 
 
@@ -87,7 +85,7 @@ def _transposed(dims: int) -> Leaf:
     convolution = _convolution(dims)
 
     def fits(layer: Any) -> str:
-        return f"groups={layer.groups}" if layer.groups > 1 else convolution.fits(layer)
+        return f"groups={layer.groups}" if layer.groups > 1 else ""
 
     sizes = {k: v for k, v in convolution.arguments.items() if k != "feature_group_count"}
     sizes["output_padding"] = "output_padding"
@@ -197,6 +195,15 @@ LEAVES: dict[type[nn.Module], Leaf] = {
 USUAL = {
     "strides": 1, "kernel_dilation": 1, "feature_group_count": 1, "output_padding": 0, "num_layers": 1, "dropout": 0.0,
 }  # fmt: skip
+
+
+def leaf_of(layer: nn.Module) -> Leaf | None:
+    """Return how a layer is made; None for what is no layer of torch.nn."""
+    leaf = LEAVES.get(type(layer))
+    if leaf and getattr(layer, "padding_mode", "zeros") in MODES:
+        maker, line = "PaddedConv", f"{NN}.padded_conv import PaddedConv"
+        return replace(leaf, maker=maker, imports=line, drawn=(maker, line))
+    return leaf
 
 
 def is_usual(name: str, values: list[Any]) -> bool:

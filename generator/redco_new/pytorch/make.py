@@ -28,6 +28,7 @@ from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.fast_paths import silence, without_fast_paths
 from redco_new.pytorch.entries import saved_names
+from redco_new.pytorch.functions import names_of_entries
 from redco_new.pytorch.norms import names_of_norms
 from redco_new.pytorch.gate import compare
 from redco_new.pytorch.gate_pair import Pair, input_names, make_pair, printed_arrays, with_weights
@@ -166,14 +167,14 @@ def _check_parameters(name: str, module: nn.Module) -> None:
 def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -> PrintedClass:
     """Return a class that is printed and compared. Raises RedcoError where it differs from PyTorch's."""
     classes, whole, text = draft.classes, draft.whole, draft.text()
+    plain = with_weights(subject, draft.small)
     try:
-        model = draft.model(text)
+        pair = make_pair(draft, plain, text)
     except (TypeError, ValueError) as error:
         raise refuse(
             reference.name, f"as printed it cannot be made: {error_message(error)}"
         ) from error
-    plain = with_weights(subject, draft.small)
-    pair, names = make_pair(draft, plain, model), input_names(whole, way)
+    names = input_names(whole, way)
     arrays = examples(plain, draft.small, names.values())
     call = way.plain_call
     refuse_memory(plain, arrays, call)
@@ -181,16 +182,14 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     if any(f.name == FIELD for f in draft.fields):
         like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module
         modules = (with_weights(subject, draft.small, number) for number in range(DRAWS))
-        pairs = (
-            replace(pair, torch=x, printed=draft.model(text, dtype="bfloat16")) for x in modules
-        )
+        pairs = (replace(pair, torch=x, printed=pair.print_in("bfloat16")) for x in modules)
         times = compare_rounded("--model", pairs, like, arrays, call, names)
         gate = replace(gate, rounded=times)
     if isinstance(whole.methods, TextMethods):
         text = _with_methods(draft, whole.methods, pair, arrays[IDS])
     if way.kind is PAIRS:
         named = printed_arrays(arrays, names)
-        if not writes_targets(model, named):
+        if not writes_targets(pair.printed, named):
             raise refuse(reference.name, "its targets see later tokens: it writes none")
         classes.note(WHOLE.format(name=reference.name))
     if computes_all(plain):
@@ -201,7 +200,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     if off := switched_off(reference.value, subject.arguments):
         classes.note(OFF.format(name=reference.name, keys=", ".join(off)))
     of_hub = is_transformers(reference.value)
-    keys = checkpoint_keys(plain) if of_hub else saved_names(plain) | names_of_norms(plain)
+    own = saved_names(plain) | names_of_norms(plain)
+    keys = checkpoint_keys(plain) if of_hub else names_of_entries(plain, own)
     return PrintedClass(
         name=reference.name,
         source=text,

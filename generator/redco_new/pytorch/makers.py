@@ -15,12 +15,12 @@ from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import access, is_list
 from redco_new.pytorch.paths import own_path
-from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
+from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, leaf_of, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import UNSERVED, refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
 from redco_new.pytorch.rows import attribute
-from redco_new.pytorch.setting import members
+from redco_new.pytorch.setting import argument_of
 from redco_new.pytorch.starts import Starts
 from redco_new.pytorch.ties import is_tied, tied_names
 from redco_new.pytorch.variables import in_one, within
@@ -119,7 +119,7 @@ class Makers(Starts):
         """Return Python that makes a part."""
         part = self._part(path)
         whole = f"{self._own.path}.{path}".removeprefix(".")
-        if leaf := LEAVES.get(type(part)):
+        if leaf := leaf_of(part):
             if is_tied(self._classes.module, own_path(whole)):
                 return show_dict([*self._own_parameters(path, leaf.stored, self._targets)])
             return self._leaf(path, leaf)
@@ -236,15 +236,11 @@ class Makers(Starts):
             return ""
         if not self._own.path:
             return CONFIG
-        arguments = self._own.rows[0][0].instance.arguments[own_path(self._own.path)]
-        for key, value in arguments.items():
-            if value is values[0]:
-                return key
-        for key, value in arguments.items():
-            if any(x is values[0] for x in members(value).values()):
-                return key  # model.py has one config, which has the numbers of those within it
-        if copied := [key for key, value in arguments.items() if _is_copy(values[0], value)]:
-            return copied[0]
+        arguments = self._own.rows[0][0].instance.arguments
+        if key := argument_of(values[0], arguments[own_path(self._own.path)]):
+            return key
+        if argument_of(values[0], arguments[""]):  # as of what is made before, and given in a list
+            return CONFIG
         raise refuse(self._own.path, f"its {name} is none of its arguments")
 
     def _parameter(self, name: str) -> str:
@@ -284,12 +280,3 @@ class Makers(Starts):
         self._before += [ast.unparse(ast.fix_missing_locations(x)) for x in before]
         assert isinstance(last, ast.Return) and last.value is not None
         return show(last.value)
-
-
-def _is_copy(one: Any, other: Any) -> bool:
-    """Return whether an object has all numbers of another one: what else it has is in the program of what it makes."""
-    return type(one) is type(other) and _numbers(one) == _numbers(other)
-
-
-def _numbers(x: Any) -> dict[str, int | float]:
-    return {k: v for k, v in members(x).items() if isinstance(v, int | float)}

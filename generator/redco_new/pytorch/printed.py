@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from redco_new.request.own_class import Input
@@ -44,13 +44,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Gate:
-    """How far the printed model is from the class in PyTorch: same weights, same inputs, in float32 where nothing else is said.
+    """How far the printed model is from the class in PyTorch: same weights, same inputs.
 
     Figures are the largest difference over the largest value, of one tensor; 0.0 where none is compared.
 
     outputs: of all arrays that a call gives
     gradients: of the worst parameter, whose name is `worst`
     buffers: after a step in training mode, dropout off
+    dtype: that both computed in: float64 where in float32 rounding decided, as on which side of a ReLU a number is
     rounded: in bfloat16, how many times PyTorch's error there it is; None where the class computes in float32 alone
     """
 
@@ -58,7 +59,19 @@ class Gate:
     gradients: float
     worst: str
     buffers: float
+    dtype: str = "float32"
     rounded: float | None = None
+
+
+def worst_of(gates: Sequence[Gate]) -> Gate:
+    """Return the figures of whichever is the farthest."""
+    farthest = max(gates, key=lambda gate: gate.gradients)
+    return replace(
+        farthest,
+        outputs=max(gate.outputs for gate in gates),
+        buffers=max(gate.buffers for gate in gates),
+        dtype=max(gate.dtype for gate in gates),  # float64 where one needs it
+    )
 
 
 @dataclass(frozen=True)

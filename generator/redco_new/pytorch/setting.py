@@ -123,3 +123,23 @@ def members(value: Any) -> dict[str, Any]:
     elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
         items = vars(value)
     return {key: x for key, x in items.items() if str(key).isidentifier() and not iskeyword(key)}
+
+
+def argument_of(value: Any, arguments: Mapping[str, Any]) -> str:
+    """Return the argument that an object is, is within, or is a copy of; "" for none."""
+    for key, other in arguments.items():
+        if other is value:
+            return key
+    for key, other in arguments.items():
+        if any(x is value for x in members(other).values()):
+            return key  # model.py has one config, which has the numbers of those within it
+    return next((key for key, other in arguments.items() if _is_copy(value, other)), "")
+
+
+def _is_copy(one: Any, other: Any) -> bool:
+    """Return whether an object has all numbers of another one: what else it has is in the program of what it makes."""
+    first, second = (
+        {key: x for key, x in members(value).items() if isinstance(x, int | float)}
+        for value in (one, other)
+    )
+    return type(one) is type(other) and first == second

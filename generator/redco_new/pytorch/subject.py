@@ -93,12 +93,13 @@ def read_subject(
     check_inputs(where, name, inspect.signature(cls.forward), call.arguments)
     if is_transformers(cls):
         return _of_config(cls, where, arguments, call, by_hub)
-    signature = maker_signature(cls)
+    maker = reference.make or cls
+    signature = maker_signature(maker)
     check_arguments(where, name, signature, arguments)
     bound = {k: p.default for k, p in signature.parameters.items() if p.default is not p.empty}
 
     def make(values: Mapping[str, Any]) -> nn.Module:
-        return cls(**values)
+        return maker(**values)
 
     return Subject((Way(make, call),), make, {**bound, **arguments})
 

@@ -21,6 +21,7 @@ from torch._export.utils import _compiling_state_context
 from redco_new.own.call import Call
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.memory import forgets
+from redco_new.pytorch.one_device import on_meta
 from redco_new.pytorch.selections import compute_all_rows
 from redco_new.pytorch.setting import Name, Setting
 from redco_new.pytorch.structures import class_of
@@ -72,7 +73,8 @@ def call_recorded(recorder: R, module: nn.Module, arrays: Mapping[str, Any], dev
     enter = register_module_forward_pre_hook(recorder.enter)
     leave = register_module_forward_hook(recorder.leave, always_call=True)
     try:
-        with forgets(module), _compiling_state_context(), torch.device(device), recorder:
+        place = on_meta() if device == "meta" else torch.device(device)
+        with forgets(module), _compiling_state_context(), place, recorder:
             module(**arrays)
         return recorder
     finally:

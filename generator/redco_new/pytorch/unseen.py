@@ -35,7 +35,7 @@ def computes_alike(subject: Subject, way: Way, draft: Draft, setting: Setting) -
     except Exception:  # whatever the class's own code raises
         return True
     try:
-        pair = make_pair(other, module, other.model(text))
+        pair = make_pair(other, module, text)
         ours = _outputs(pair, printed_arrays(arrays, names))
         return all(error_of(a, b) <= MOST for a, b in zip(ours, theirs, strict=True))
     except WRONG:

@@ -133,5 +133,7 @@ def _ordered(
 ) -> np.ndarray:
     if tensor is None:
         return np.zeros(shape, np.float32)
-    array = tensor.detach().float().numpy() if tensor.is_floating_point() else tensor.numpy()
+    if tensor.is_floating_point():  # numpy has no bfloat16
+        tensor = tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
+    array = tensor.numpy()
     return array.transpose(order) if order else array

@@ -102,3 +102,54 @@ class Normed(nn.Module):
 
     def forward(self, x):
         return self.up(x) @ F.normalize(self.directions, dim=0) * self.sizes
+
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@dataclass
+class Forecast:
+    """As one parser of arguments has them for all models: some are of others."""
+
+    channels: int = 3
+    width: int = 16
+    heads: int = 4
+    rate: float = 0.1
+    experts: int = 9
+    longest: int = 640
+
+
+class Step(nn.Module):
+    def __init__(self, settings, kernel):
+        super().__init__()
+        width = settings.width
+        self.conv = nn.Conv1d(width, width, kernel, padding="same", padding_mode="replicate")
+        self.drop = nn.Dropout(settings.rate)
+
+    def forward(self, x):
+        return x + self.drop(F.gelu(self.conv(x)))
+
+
+class Steps(nn.Module):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = nn.ModuleList(steps)
+
+    def forward(self, x):
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
+class Series(nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        width = settings.width
+        self.embed = nn.Conv1d(settings.channels, width, 3, padding=1, padding_mode="circular")
+        self.steps = Steps([Step(settings, 3), Step(settings, 5)])
+        self.head = nn.Linear(width, settings.channels)
+
+    def forward(self, x):
+        x = self.steps(self.embed(x.transpose(1, 2))).transpose(1, 2)
+        places = torch.arange(x.size(1), device=DEVICE).float() / x.size(1)
+        return self.head(x * torch.cos(places)[:, None].to(DEVICE))

@@ -12,11 +12,11 @@ from redco_new.request.own_class import Input
 HERE = Path(__file__).parent
 
 
-def printed(name, **inputs):
+def printed(name, arguments=None, **inputs):
     from redco_new.pytorch.make import print_class
 
     reference = find_reference("--model", f"nets_signals.py:{name}", HERE)
-    return print_class(reference, "--config", {}, Call(inputs))
+    return print_class(reference, "--config", arguments or {}, Call(inputs))
 
 
 def test_windows_transforms_and_a_filter_that_is_never_called_are_printed():
@@ -73,3 +73,16 @@ def test_what_draws_an_array_that_is_gone_draws_no_other():
                 self.waves.append(nn.Parameter(torch.arange(8.0).cos()))
 
     assert construct(Tables).draws == {}
+
+
+def test_borders_are_padded_as_the_class_has_them_and_its_device_is_that_of_its_inputs():
+    """And parts that are given in a list have the config, of which fields are what is read."""
+    arguments = find_reference("--example", "nets_signals.py:Forecast", HERE).value()
+    made = printed("Series", {"settings": arguments}, x=Input((20, 3)))
+    assert [field.name for field in made.fields] == ["channels", "width", "rate"]
+    assert (
+        'PaddedConv(\n            config.channels, config.width, (3,), padding=1, mode="wrap"'
+        in (made.source)
+    )
+    assert 'mode="edge", padding="SAME"' in made.source
+    assert "Step(config" in made.source and "cuda" not in made.source

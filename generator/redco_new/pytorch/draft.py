@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,12 +53,17 @@ class Draft:
         """Return model.py, with the fields that it reads."""
         head, printed = _head(self.reference), list(self.classes.printed.values())
         text = model_text(head, self.config_class, self.fields, printed)
-        # Their configs have numbers for other classes too.
+        # Configs have numbers for other classes too.
+        self.fields = [f for f in self.fields if self._is_read(f, text)]
+        return lay_out(model_text(head, self.config_class, self.fields, printed))
+
+    def _is_read(self, field: Field, text: str) -> bool:
+        """Return whether a field is an argument of the class itself, or read as one of a config, or by recipes."""
         if is_transformers(self.reference.value):
-            of_recipes = self.of_recipes
-            self.fields = [f for f in self.fields if f.name in of_recipes or _is_read(f.name, text)]
-            text = model_text(head, self.config_class, self.fields, printed)
-        return lay_out(text)
+            reads = any(f"{name}.{field.name}" in text for name in ("config", "c"))
+            return reads or field.name in self.of_recipes
+        own = "." not in field.argument
+        return own or re.search(rf"(?<!self)\.{field.name}\b", text) is not None
 
     def maker(self, text: str, **changes: Any) -> Callable[[], nnx.Module]:
         """Return what makes the printed model, in the small setting. changes: of its config"""
@@ -92,10 +98,6 @@ class Draft:
             for f in self.fields
         ]
         return replace(self, fields=fields, small=setting)
-
-
-def _is_read(field: str, text: str) -> bool:
-    return any(f"{name}.{field}" in text for name in ("config", "c"))
 
 
 def _head(reference: Reference) -> str:

@@ -160,15 +160,16 @@ def _convolve(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("instance_norm", "group_norm")
 def _instance_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    """Return a norm of each channel, or of the one group that all are."""
+    """Return a norm of each channel, or of groups of them."""
     if isinstance(a.get("running_mean"), Node):
         raise NotImplementedError("running statistics")
-    if plain(a.get("num_groups", 1)) != 1:
-        raise NotImplementedError("several groups")
     rank = len(a["input"].dims) - 2
     first = 1 if "num_groups" in a else 2
     parts = {"x": body.value(a["input"]), "eps": body.value(a["eps"])}
     text = f"jax.nn.standardize(x, axis={tuple(range(first, 2 + rank))}, epsilon=eps)"
+    if plain(a.get("num_groups", 1)) != 1:
+        body.use("from redco_runtime.nn.channels_first import group_norm")
+        text, parts["groups"] = "group_norm(x, groups, eps)", body.value(a["num_groups"])
     for name, sign in (("weight", "*"), ("bias", "+")):
         if isinstance(a[name], Node):
             text = f"{text} {sign} {name}[:{', None' * rank}]"

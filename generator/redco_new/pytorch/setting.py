@@ -17,6 +17,7 @@ from redco_new.request.own_class import Input
 # Of a size: ("model", argument, attribute), ("input", name, dim), ("batch",).
 Name = tuple[str | int, ...]
 TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
+UNREAD = "_redco_unread"  # of a class: attributes of its objects whose numbers are no sizes
 BATCHES = (2, 3, 5, 7)  # of the user's sizes, and of the others
 
 
@@ -115,13 +116,23 @@ class Fixed(dict[str, Any]):
     """A dict of an argument whose numbers stay as they are."""
 
 
+def attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object, as `vars` has them, whatever a class makes of reading them."""
+    try:
+        own: dict[str, Any] = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return own
+
+
 def members(value: Any) -> dict[str, Any]:
     """Return what an argument holds by name: items of a dict, attributes of an object; {} of all else."""
     items: Mapping[Any, Any] = {}
     if isinstance(value, Mapping):
         items = {} if isinstance(value, Fixed) else value
-    elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
-        items = vars(value)
+    elif not isinstance(value, nn.Module | type):
+        unread = getattr(type(value), UNREAD, ())
+        items = {key: x for key, x in attributes(value).items() if key not in unread}
     return {key: x for key, x in items.items() if str(key).isidentifier() and not iskeyword(key)}
 
 

@@ -15,6 +15,7 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.signature import check_arguments, check_inputs, maker_signature
 from redco_new.request.own_class import Constant
+from redco_new.pytorch.attributes_read import without_unread
 from redco_new.pytorch.kinds import LABELS, PAIRS, Kind, kind_of, writes_texts
 from redco_new.pytorch.setting import Name
 from redco_new.pytorch.transformers_classes import (
@@ -101,7 +102,7 @@ def read_subject(
     def make(values: Mapping[str, Any]) -> nn.Module:
         return maker(**values)
 
-    return Subject((Way(make, call),), make, {**bound, **arguments})
+    return Subject((Way(make, call),), make, without_unread(make, {**bound, **arguments}, call))
 
 
 def _of_config(

@@ -67,6 +67,12 @@ class GroupNorm(nnx.GroupNorm):
         return jnp.moveaxis(super().__call__(jnp.moveaxis(x, 1, -1)), -1, 1)
 
 
+def group_norm(x: jax.Array, groups: int, epsilon: float) -> jax.Array:
+    """Return `x` (B, C, *space), each group of its channels with mean 0 and variance 1."""
+    apart = x.reshape(x.shape[0], groups, -1)
+    return jax.nn.standardize(apart, axis=-1, epsilon=epsilon).reshape(x.shape)
+
+
 class BatchNorm(nnx.BatchNorm):
     """nnx.BatchNorm of (B, C, *space), whose running variance is that of a sample: by n - 1."""
 

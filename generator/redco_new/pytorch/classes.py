@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from redco_new.pytorch.lists import is_sequential
 from redco_new.pytorch.construct import is_size
 from redco_new.pytorch.graph import is_leaf
 from redco_new.pytorch.inline import is_function
@@ -72,7 +73,7 @@ class Classes:
     def is_class(self, path: str) -> bool:
         """Return whether a part has a class in model.py."""
         part = self.part(path)
-        if is_leaf(self.module, path) or isinstance(part, nn.Sequential) and path:
+        if is_leaf(self.module, path) or is_sequential(part) and path:
             return False
         return not path or not self.is_expression(path)
 
@@ -82,7 +83,7 @@ class Classes:
             return False
         within = self.part(path.rpartition(".")[0])
         graph = self.graphs.get(path)  # nn.Identity has none
-        nodes = graph.nodes if graph and isinstance(within, nn.Sequential) else ()
+        nodes = graph.nodes if graph and is_sequential(within) else ()
         steps = [node for node in nodes if node.op == "call_function"]
         return all(len(x.users) < 2 and x.target not in DRAWING for x in steps)
 

@@ -14,6 +14,7 @@ import torch
 from torch import fx, nn
 
 from redco_new.errors import RedcoError
+from redco_new.pytorch.lists import is_list
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.broadcasts import is_broadcast_anyway
 from redco_new.pytorch.constants import numbers_as_steps, say_number
@@ -161,12 +162,6 @@ def rename_targets(path: str, graph: fx.Graph, moved: Callable[[str], str]) -> N
         if node.op in ("call_module", "get_attr"):
             whole = moved(f"{path}.{node.target}".removeprefix("."))
             node.target = whole.removeprefix(f"{own}.") if own else whole
-
-
-def is_list(part: nn.Module) -> bool:
-    """Return whether a part is a list or a dict of parts, and is not called itself, as what parametrizes a weight is."""
-    several = isinstance(part, nn.ModuleList | nn.ModuleDict)
-    return several and type(part).forward is nn.Module.forward
 
 
 def is_leaf(module: nn.Module, path: str) -> bool:

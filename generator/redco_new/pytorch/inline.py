@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import fx, nn
 
+from redco_new.pytorch.lists import is_sequential
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.ties import is_tied
@@ -18,7 +19,7 @@ def inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
     Not within a Sequential, which has one entry for each; one that gives what it changed in place beside its own is put there itself.
     """
     for path in sorted(graphs, key=lambda path: -path.count(".")):
-        if isinstance(module.get_submodule(own_path(path)), nn.Sequential):
+        if is_sequential(module.get_submodule(own_path(path))):
             continue
         calls = [*graphs[path].find_nodes(op="call_module")]
         while calls:
@@ -31,7 +32,7 @@ def inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
 def _gives_several(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -> bool:
     """Return whether a part is a Sequential that gives, beside its last entry's, what its first one changed in place."""
     several = path in graphs and isinstance(graphs[path].output_node().args[0], tuple | list)
-    return several and isinstance(module.get_submodule(own_path(path)), nn.Sequential)
+    return several and is_sequential(module.get_submodule(own_path(path)))
 
 
 def _inline(node: fx.Node, graph: fx.Graph) -> list[fx.Node]:

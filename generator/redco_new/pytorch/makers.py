@@ -8,12 +8,13 @@ from typing import Any
 from torch import fx, nn
 
 from redco_new.errors import RedcoError
+from redco_new.pytorch.lists import is_list, is_numbered, is_sequential
 from redco_new.pytorch.body import Body
 from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.dtypes import COMPUTE, CONFIG, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
-from redco_new.pytorch.graph import access, is_list
+from redco_new.pytorch.graph import access
 from redco_new.pytorch.paths import own_path
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, leaf_of, show_dict
 from redco_new.pytorch.merge import merge
@@ -83,6 +84,9 @@ class Makers(Starts):
             if self._read.issuperset(own):
                 text = self._parameter(name)
                 lines += [*self._first_lines(), *(f"self.{x} = {text}" for x in own)]
+        if is_numbered(part):
+            items = [(x, self._entry(x, one)) for x, one in part._modules.items()]
+            return [*lines, *self._first_lines(), f"self.layers = {self._list('', items)}"]
         for name in part._modules:
             if name in self._read:
                 own = self._stack(name) if name in self.stacked else []
@@ -131,7 +135,7 @@ class Makers(Starts):
             if isinstance(part, nn.ModuleList):
                 return self._list(path, items)
             return show_dict([(name, text) for name, text in items if text != "None"])
-        if isinstance(part, nn.Sequential):
+        if is_sequential(part):
             return (
                 f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
             )

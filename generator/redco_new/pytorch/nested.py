@@ -12,9 +12,10 @@ from typing import Any
 
 from torch import fx, nn
 
+from redco_new.pytorch.lists import is_list
 from redco_new.pytorch.author import statement_of
 from redco_new.pytorch.construct import Instance
-from redco_new.pytorch.graph import Traced, is_list
+from redco_new.pytorch.graph import Traced
 from redco_new.pytorch.layers import may_stack
 from redco_new.pytorch.paths import upwards
 from redco_new.pytorch.periods import class_of_program

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from redco_new.pytorch.lists import is_numbered
 from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.experts import by_checkpoint_names, checkpoint_names, is_served
 from redco_new.pytorch.leaves import LEAVES
@@ -96,7 +97,7 @@ def model_path(
             if ".".join(place[: above + 1]) in stacked:
                 del own[1]  # its number
             names[-1:] = own
-        elif isinstance(part, nn.Sequential):
+        elif isinstance(part, nn.Sequential) or is_numbered(part):
             names += ["layers", str([*part._modules].index(name))]  # whatever it is called
         elif so_far.rpartition(".")[0] in stacked and type(part) is nn.ModuleList:
             names.append(part_names(module, so_far.rpartition(".")[0])[int(name)])

@@ -132,7 +132,7 @@ class Steps:
     train: jax.stages.Wrapped  # (state, batch) -> (state, scalars by name); takes the old state's
     # (model, batch, valid_B) -> (sums of losses * weights, as "loss", and of terms, by name; sum of weights)
     evaluate: jax.stages.Wrapped
-    predict: jax.stages.Wrapped  # (model, batch, key)
+    predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
     options: Mapping[str, Any]  # of the compiler, by name, for the train step
     generation: Any = None  # run.generation, where the pipeline writes texts
     classes: Any = None  # data.classes, where config.py names those that the model tells apart

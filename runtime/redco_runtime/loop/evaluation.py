@@ -31,9 +31,7 @@ PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at 
 class Within:
     """A step of (model, batch, more) that refuses a batch with an id that the model has no row for, as training does."""
 
-    def __init__(
-        self, step: jax.stages.Wrapped, shapes: Mapping[str, jax.ShapeDtypeStruct]
-    ) -> None:
+    def __init__(self, step: Any, shapes: Mapping[str, jax.ShapeDtypeStruct]) -> None:
         self._step, self._shapes = step, shapes
         self._tables: Mapping[str, int] | None = None  # by the first batch: all are laid out alike
 

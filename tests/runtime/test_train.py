@@ -199,6 +199,9 @@ def test_ids_without_a_row_are_refused_of_what_is_held_out_and_asked_too(steps, 
     for run in (inference.means, inference.predict):
         with pytest.raises(UserError, match="id the id 5, of example 5, .* has 5 rows"):
             run(model, [*range(6)])
+    monkeypatch.setattr(PIPELINE, "decode", lambda *_: ["x"])
+    with pytest.raises(UserError, match="decode.* gives 1 texts for 4 examples: give one for each"):
+        inference.predict(model, [*range(4)])
 
 
 def test_a_batch_that_cannot_be_shared_is_refused_before_anything_is_written(run, tmp_path):

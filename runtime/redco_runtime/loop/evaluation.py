@@ -90,7 +90,11 @@ class Inference:
     def texts(self, model: ModelState, examples: Sequence[Example]) -> Iterator[str]:
         """Yield the same, batch by batch."""
         for outputs, rows in self._outputs(model, examples):
-            yield from self.pipeline.decode(self.config, outputs, rows)
+            texts = [*self.pipeline.decode(self.config, outputs, rows)]
+            if len(texts) != len(rows):
+                what = f"it gives {len(texts)} texts for {len(rows)} examples"
+                raise UserError(f"decode() in pipeline.py: {what}: give one for each")
+            yield from texts
 
     def outputs(self, model: ModelState, examples: Sequence[Example]) -> PyTree:
         """Return what `pipeline.predict` gives for all examples, in order: NumPy arrays, a row for each."""

@@ -140,6 +140,12 @@ def test_a_project_without_data_says_where_its_examples_are(parse, capsys):
     )
 
 
+def test_a_fault_of_config_alone_is_of_no_flag(monkeypatch, parse):
+    monkeypatch.setitem(PRESETS, "full", Config(data=Data(order="no")))
+    with pytest.raises(UserError, match="^config.py: order .no. is none of"):
+        parse("--width", "2")
+
+
 def test_a_flag_that_is_nearly_one_is_answered_by_that(parse, capsys):
     with pytest.raises(SystemExit):
         parse("--wid", "2")

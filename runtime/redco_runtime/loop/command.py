@@ -233,6 +233,8 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
         return decode(type(config), record)
     except ValueError as error:
         own = [x for x, field in flags.items() if re.search(rf"\b{field}\b", str(error))]
+        if flags and not own:  # those are at fault only where it goes without them
+            override(config, {})
         raise UserError(f"{', '.join(own or flags) or 'config.py'}: {error}") from None
 
 

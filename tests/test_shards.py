@@ -11,7 +11,9 @@ from redco_new.request import Request
 
 def test_shards_that_a_model_cannot_use_are_refused_with_those_that_it_can():
     error = complaint("redco-new my-project --model gpt2 --shards 100000")
-    assert error.startswith("redco-new: --shards: the model cannot use 100000 shards: ")
+    assert error.startswith(
+        "redco-new: --shards 100000, or model=100000 of --mesh: the model cannot use "
+    )
     (counts,) = re.findall(r"give one of ([0-9, ]+), and", error)
     first, *_, last = counts.split(", ")
     with open_template() as template:

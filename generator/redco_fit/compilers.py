@@ -34,11 +34,13 @@ def environment(platform: str, installed: Iterable[str] | None = None) -> dict[s
     _check_versions(platform, places)
     sources = str(Path(redco_fit.__file__).parents[1])
     path = [str(folder), sources, os.environ.get("PYTHONPATH", "")]
+    # Those at hand are for the devices here. libtpu, which has its own in LIBTPU_INIT_ARGS, ends at one that it does not know.
+    flags = f"{UNTUNED} {os.environ.get('XLA_FLAGS', '')}".strip() if platform == "gpu" else ""
     return os.environ | {
         "JAX_PLATFORMS": "cpu",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
         "TPU_SKIP_MDS_QUERY": "1",  # else libtpu looks for a metadata server, for minutes
-        "XLA_FLAGS": f"{UNTUNED} {os.environ.get('XLA_FLAGS', '')}".strip(),
+        "XLA_FLAGS": flags,
         "PYTHONPATH": os.pathsep.join(filter(None, path)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",  # what it prints before it dies is seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from redco_fit.target import Target
 
 Progress = Callable[[str], None]
 CHILD = "redco_fit.child"  # the module that compiles
+# What XLA says of a flag in the environment before it ends the process.
+UNKNOWN_FLAG = re.compile(r"Unknown flags? in (\w+): ([^\s;]+)")
 LAST_WORDS = 600  # characters of what the process printed: its end, in one screen
 
 
@@ -120,7 +123,11 @@ def _start(
 def _died(target: Target, code: int, output: BinaryIO) -> RedcoError:
     """Return what to say of a process that ended before its last job: the end of what it printed."""
     output.seek(0)
-    text = " ".join(output.read().decode(errors="replace").split())[-LAST_WORDS:]
+    text = " ".join(output.read().decode(errors="replace").split())
+    if flag := UNKNOWN_FLAG.search(text):
+        what = f"the compiler for {target.name} has no flag {flag[2]}"
+        return RedcoError(flag[1], what, f"leave it out of {flag[1]}, or mend it there")
+    text = text[-LAST_WORDS:]
     how = (
         "was killed, for want of memory perhaps"
         if code == -signal.SIGKILL

@@ -6,7 +6,7 @@ from redco_merge.by_statements import merge_lines
 from redco_merge.limit import check_time
 from redco_merge.matching import Reach
 from redco_merge.names import unbound_names, unset_attributes, used_before_defined
-from redco_merge.result import Conflict, Unmergeable
+from redco_merge.result import STILL_USED, Conflict, Unmergeable
 from redco_merge.source import Source, plain_text
 from redco_merge.spots import (
     Pair,
@@ -202,9 +202,7 @@ class Merge:
             if lines is None or lines == self.left:
                 raise Unmergeable(f"merged, it would lack {name}")
             self.left = lines
-            self.warnings.append(
-                f"the template no longer imports `{name}`; your file still uses it"
-            )
+            self.warnings.append(STILL_USED.format(name))
         elif back := self._imported_again(name):
             self.ours = back
             self.warnings.append(f"`{name}` is imported again: the template's new code uses it")

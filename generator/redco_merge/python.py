@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from redco_merge.conflicts import Merge
 from redco_merge.describe import symbol_text
-from redco_merge.limit import limit_time
+from redco_merge.limit import limit_time, names_of_file
 from redco_merge.result import (
+    STILL_USED,
+    UNUSED,
     WHOLE,
     Conflict,
     MergeResult,
@@ -19,7 +21,7 @@ from redco_merge.result import (
     keep_whole,
     still_in_conflict,
 )
-from redco_merge.source import decode_source
+from redco_merge.source import decode_source, plain_text
 from redco_merge.take import CannotTake, check_names, with_symbol_of
 from redco_merge.verify import Terms, merge_faults, told_faults
 
@@ -78,7 +80,15 @@ def _prefer(
             why |= dict.fromkeys(more, f"{type(error).__name__}: {error}")
     left = [x for x in merged.conflicts if x not in taken]
     left = [still_in_conflict(x, why[x]) if x in why else x for x in left]
-    return replace(merged, content=content, conflicts=left)
+    used, _ = names_of_file(plain_text(decode_source(content).lines))
+    notes = [_note_now(note, used) for note in merged.warnings]
+    return replace(merged, content=content, conflicts=left, warnings=notes)
+
+
+def _note_now(note: str, used: Collection[str]) -> str:
+    """Return a note as it is true of a file that uses these names."""
+    name = note.partition("`")[2].partition("`")[0]
+    return UNUSED.format(name) if note == STILL_USED.format(name) and name not in used else note
 
 
 def _with_sides(

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field, replace
 
 WHOLE = "<file>"  # the symbol of a conflict about a whole file
+# Of an import that the template drops: one that the user's code needs, and one that it needed until a side was taken.
+STILL_USED = "the template no longer imports `{}`; your file still uses it"
+UNUSED = "the template no longer imports `{}`, and nothing in your file uses it now: leave its import out"
 
 
 class Unmergeable(Exception):

@@ -1,9 +1,11 @@
 """Which line of a project a collective is for, and which gathers have the whole sequence."""
 
+from types import SimpleNamespace
+
 import pytest
 from redco_fit.compiled.hlo import collectives
 from redco_fit.compiled.places import Place, places
-from redco_new.check.measure.sent import gathers
+from redco_new.check.measure.sent import gathers, tell_sent
 
 PROGRAM = """HloModule jit_train
 
@@ -40,6 +42,24 @@ def test_the_place_of_a_collective(tmp_path):
     (one,) = collectives(PROGRAM.format(tmp_path), 2)
     assert found[one.frame].function == "Layer.__call__"
     assert gathers(one, 120) and not gathers(one, 121)
+
+
+@pytest.mark.parametrize("file, faults", [("linear", 1), ("embedding", 0)])
+def test_the_gradients_of_rows_may_be_gathered(tmp_path, file, faults):
+    """As embedding.py does where they are fewer than the sums of its table; their lines are below no line of the user's."""
+    text = PROGRAM.format(tmp_path).replace("nn/linear.py", f"nn/{file}.py")
+    text = text.replace("stack_frame_id=3", "stack_frame_id=4").replace("8,120,8", "8,120,800")
+    told = []
+    project = SimpleNamespace(
+        folder=str(tmp_path),
+        package="p",
+        modules={"sharding": None},
+        has=lambda name: False,
+        fault=lambda *fault: told.append(fault),
+        tell=lambda **_: None,
+    )
+    tell_sent(project, text, SimpleNamespace(size=2, shape={"data": 2}), 120)
+    assert len(told) == faults
 
 
 def test_a_program_without_frames():

@@ -1,6 +1,7 @@
 """What `redco fit` says of a reading: text, JSON, a page."""
 
 import errno
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 from fit.readings import FITS, REFUSED
 from redco_new import cli
 from redco_new.errors import RedcoError
-from redco_fit import child
+from redco_fit import child, compiling
 from redco_fit.page import render_reading
 from redco_fit.reading import SCRATCH, Reading
 from redco_fit.report import report_reading
+from redco_fit.target import parse_target
 from redco_fit.words import lines_of, memory_lines, verdict
 from redco_new.inspect.page import check_page_target
 
@@ -124,8 +126,16 @@ def test_a_compiler_that_is_missing_says_what_to_install(tmp_path, monkeypatch):
             compilers.environment(platform, ())
     (tmp_path / "libtpu").mkdir()
     (tmp_path / "libtpu/libtpu.so").touch()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_some=1")  # which libtpu may not know
     environment = compilers.environment("tpu", ())
     assert environment["JAX_PLATFORMS"] == "cpu" and str(tmp_path) in environment["PYTHONPATH"]
+    assert not environment["XLA_FLAGS"]
+
+
+def test_a_flag_that_the_compiler_does_not_know_is_named(tmp_path):
+    output = io.BytesIO(b"F1129 parse_flags.cc:234] Unknown flag in XLA_FLAGS: --nonsense=3\n")
+    error = compiling._died(parse_target("h100:1"), 1, output)
+    assert error.where == "XLA_FLAGS" and "has no flag --nonsense=3" in error.what
 
 
 def test_a_plugin_of_another_version_of_jax_is_named(tmp_path, monkeypatch):

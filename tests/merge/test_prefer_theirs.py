@@ -120,6 +120,15 @@ def test_both_ends_of_a_file(symbol, text):
 MAIN = b'if __name__ == "__main__":\n    n = 1\n    main(n)\n'
 
 
+def test_an_import_that_only_the_edit_needs_is_said_to_be_of_no_use():
+    base = b"from m import a, b\n\n\ndef f():\n    return a\n\n\ndef g():\n    return b\n"
+    ours = base.replace(b"return a", b"return a + 1")
+    theirs = base.replace(b"a, b", b"b").replace(b"return a", b"return 2")
+    (note,) = merge(base, ours, theirs).warnings
+    (now,) = merge(base, ours, theirs, prefer_theirs=["f"]).warnings
+    assert note.endswith("`a`; your file still uses it") and "`a`, and nothing in your" in now
+
+
 def test_name_that_only_the_edit_defines():
     ours = MAIN.replace(b"n = 1", b"n = mine = 2") + b"print(mine)\n"
     theirs = MAIN.replace(b"n = 1", b"n = 3")

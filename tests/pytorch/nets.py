@@ -337,6 +337,7 @@ class Steps(nn.Module):
         self.cell = nn.GRUCell(width, width)
 
     def forward(self, x):
+        assert x.shape[1] < 9
         h = x.new_zeros(x.shape[0], x.shape[2])
         for t in range(x.shape[1]):
             h = self.cell(x[:, t], h)

@@ -425,6 +425,7 @@ def test_layers_that_are_copies_are_made_of_what_the_first_was_made_of():
 def test_a_loop_over_the_places_of_an_input_has_its_length():
     made = printed("Steps", x=Input((3, 8)))
     assert made.source.count("self.cell(") == 3 and "other sizes" in made.notes[0]
+    assert "Steps asserts what model.py does not check: x.shape[1] < 9" in made.notes
 
 
 def test_numbers_that_are_drawn_are_of_each_example_in_training_and_none_in_evaluation():

@@ -95,8 +95,8 @@ def parts(mesh, tmp_path):
     steps = SimpleNamespace(
         shapes={"w": jax.ShapeDtypeStruct((1,), "float32")},
         batch=NamedSharding(mesh, P("data")),
-        evaluate=lambda model, batch, valid: (valid.sum() * 1.0, valid.sum()),
-        predict=lambda model, batch, key: batch["x"] + model.params["w"][0],
+        evaluate=jax.jit(lambda model, batch, valid: (valid.sum() * 1.0, valid.sum())),
+        predict=jax.jit(lambda model, batch, key: batch["x"] + model.params["w"][0]),
     )
     train = SimpleNamespace(batch_size=4, seed=0, eval_examples=7, best=("near",))
     config = SimpleNamespace(train=train, data=SimpleNamespace(sample_prompts=("p",)))
@@ -129,10 +129,13 @@ def test_scores_are_of_examples_from_all_over_and_logged(parts, capsys):
 def test_a_term_of_the_loss_is_a_score_like_others(parts):
     """Whatever it is called; dpo's have TRL's names."""
     steps, _, run, _ = parts
-    steps.evaluate = lambda model, batch, valid: (
-        {"loss": valid.sum() * 1.0, "rewards/margins": valid.sum() * model.params["w"][0]},
-        valid.sum(),
-    )
+
+    @jax.jit
+    def evaluate(model, batch, valid):
+        margins = valid.sum() * model.params["w"][0]
+        return {"loss": valid.sum() * 1.0, "rewards/margins": margins}, valid.sum()
+
+    steps.evaluate = evaluate
     run.config.train.best = ("rewards/margins",)
     lines = report_all(parts, [(0, 9.0), (2, 1.0), (4, 2.5), (6, 2.0)])
     assert [line["rewards/margins"] for line in lines] == [9.0, 1.0, 2.5, 2.0]

@@ -120,7 +120,7 @@ def test_settings_that_fit_only_together_are_taken_together(parse):
 
 
 @pytest.mark.parametrize(
-    "args", [("--width", "x"), ("--virtual-devices", "0"), ("--wid", "2"), ("--shuffle", "no")]
+    "args", [("--width", "x"), ("--virtual-devices", "0"), ("--nonsense", "2"), ("--shuffle", "no")]
 )
 def test_usage_errors(parse, args, capsys):
     with pytest.raises(SystemExit) as error:
@@ -137,6 +137,20 @@ def test_a_project_without_data_says_where_its_examples_are(parse, capsys):
     assert capsys.readouterr().err == (
         "error: unrecognized arguments: --data a.jsonl: --help lists the flags; what is trained on is what "
         "examples() in pipeline.py gives\n"
+    )
+
+
+def test_a_fault_of_config_alone_is_of_no_flag(monkeypatch, parse):
+    monkeypatch.setitem(PRESETS, "full", Config(data=Data(order="no")))
+    with pytest.raises(UserError, match="^config.py: order .no. is none of"):
+        parse("--width", "2")
+
+
+def test_a_flag_that_is_nearly_one_is_answered_by_that(parse, capsys):
+    with pytest.raises(SystemExit):
+        parse("--wid", "2")
+    assert capsys.readouterr().err.endswith(
+        "--wid 2: --help lists the flags; did you mean --width?\n"
     )
 
 

@@ -273,7 +273,7 @@ def test_the_thread_ends_with_its_consumer(sharding):
 @pytest.mark.parametrize("size", [0, 3, 8, 10])
 def test_eval_sees_every_example_once(sharding, size):
     seen = []
-    for batch, valid_B, indices in eval_batches(
+    for batch, valid_B, indices, _ in eval_batches(
         EXAMPLES[:size], collate, batch_size=4, sharding=sharding
     ):
         assert batch["id"].shape == valid_B.shape == (4,)

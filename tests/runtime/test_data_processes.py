@@ -59,7 +59,7 @@ def batches_of(name: str):
     evaluate = eval_batches(examples, collate, batch_size=BATCH, sharding=sharding)
     arrays = [batch["x"] for batch in train]
     assert train.count == STEPS * BATCH
-    for batch, valid_B, _ in evaluate:
+    for batch, valid_B, *_ in evaluate:
         arrays += [batch["x"], valid_B]
     return arrays, calls
 

@@ -125,6 +125,12 @@ def test_a_batch_is_not_asked_for_what_it_has_not(tmp_path):
             assert "pipeline.py:2: asks a batch for 'y', and it has x: give" in str(raised.value)
 
 
+def test_an_error_of_shapes_has_those_of_the_batch():
+    with pytest.raises(ValueError) as raised, asked_of({"x": np.ones((2, 3), np.float32)}):
+        np.ones(4) + np.ones(3)
+    assert raised.value.__notes__[0].startswith("The batch has x float32[2, 3]: see collate()")
+
+
 def test_examples_are_passed_one_epoch_after_the_other():
     draws = Draws("abc", lambda example, random: example, 0)
     assert draws.passes(0, 1, 8).tolist() == [0, 0, 1, 1, 1, 2, 2]

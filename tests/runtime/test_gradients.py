@@ -285,7 +285,7 @@ def test_losses_and_weights_of_different_shapes_are_refused():
         weighted_sum((jnp.ones((2, 3)), jnp.ones(2)))
 
 
-@pytest.mark.parametrize("result", [jnp.ones((2, 3)), (jnp.ones((2, 3)),), (jnp.ones(()),)])
+@pytest.mark.parametrize("result", [None, jnp.ones((2, 3)), (jnp.ones((2, 3)),), (jnp.ones(()),)])
 def test_one_array_without_weights_is_refused(result):
     with pytest.raises(UserError, match="loss in pipeline.py: what it returns has the shapes"):
         weighted_sum(result)

@@ -64,7 +64,8 @@ def ask(monkeypatch):
     def run(*words, fields=("prompt",), continues=False):
         parser = prompt_options(argparse.ArgumentParser(), Echo(), with_system, talk)
         args = parser.parse_args(words)
-        steps = SimpleNamespace(batch=sharding, predict=lambda model, batch, key: batch["seed"])
+        predict = jax.jit(lambda model, batch, key: batch["seed"])
+        steps = SimpleNamespace(batch=sharding, predict=predict, shapes={})
         answer(args, Inference(steps, Echo(), Config()), None, fields, continues)
 
     return run

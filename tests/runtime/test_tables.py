@@ -64,6 +64,7 @@ def test_ids_are_followed_to_where_they_pick_rows(loss):
     "loss",
     (
         lambda table, batch: table[jnp.where(batch["ids"] < V, batch["ids"], 0)].sum(),
+        lambda table, batch: jnp.take(table, batch["ids"], axis=0, mode="clip").sum(),
         lambda table, batch: table[batch["ids"] // 2].sum(),
         lambda table, batch: jnp.concatenate([table, table])[batch["ids"]].sum(),
         lambda table, batch: (jax.nn.one_hot(batch["label"], V) @ table).sum(),

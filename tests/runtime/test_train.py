@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -167,13 +168,40 @@ def test_terms_of_each_row_are_evaluated(run, steps, tmp_path, monkeypatch):
         gap = batch["x"] @ model.params["w"] - 1
         return weighted_sums((gap**2, jnp.ones(4), {"gap": (gap, 0.0)}), valid)
 
-    monkeypatch.setattr(steps, "evaluate", evaluate)
+    monkeypatch.setattr(steps, "evaluate", jax.jit(evaluate))
     model = ModelState({"w": jnp.arange(4.0)}, {})
     means = Inference(steps, PIPELINE, Config()).means(model, examples(5))
     gaps = np.stack([row["x"] for row in examples(5)]) @ np.arange(4.0) - 1
     assert means == pytest.approx({"loss": np.mean(gaps**2), "gap": gaps.mean()})
     run(tmp_path, steps=1)
     assert read(tmp_path / "eval.jsonl")[0] == {"step": 0, "loss": 1.0, "gap": -1.0}
+
+
+def test_ids_without_a_row_are_refused_of_what_is_held_out_and_asked_too(steps, monkeypatch):
+    def pick(model, batch, *_):
+        return model.params["rows"][batch["id"]][:, 0]
+
+    def evaluate(model, batch, valid):
+        return weighted_sums((pick(model, batch), jnp.ones(4)), valid)
+
+    rows = jnp.ones((5, 4))
+    own = {
+        "shapes": {"rows": jax.typeof(rows)},
+        "predict": jax.jit(pick),
+        "evaluate": jax.jit(evaluate),
+    }
+    monkeypatch.setattr(PIPELINE, "collate", lambda rows: {"id": np.array(rows)}, raising=False)
+    monkeypatch.setattr(PIPELINE, "decode", lambda config, outputs, rows: outputs.tolist())
+    inference = Inference(SimpleNamespace(**vars(steps) | own), PIPELINE, Config())
+    model = ModelState({"rows": rows}, {})
+    assert inference.mean_loss(model, [*range(5)]) == 1.0
+    assert inference.predict(model, [*range(5)]) == [1.0] * 5
+    for run in (inference.means, inference.predict):
+        with pytest.raises(UserError, match="id the id 5, of example 5, .* has 5 rows"):
+            run(model, [*range(6)])
+    monkeypatch.setattr(PIPELINE, "decode", lambda *_: ["x"])
+    with pytest.raises(UserError, match="decode.* gives 1 texts for 4 examples: give one for each"):
+        inference.predict(model, [*range(4)])
 
 
 def test_a_batch_that_cannot_be_shared_is_refused_before_anything_is_written(run, tmp_path):

@@ -127,7 +127,9 @@ class Planner:
             plan = plan_program(request, program)
         except RedcoError as error:
             split = trial.sequence_parallel or {*RARE} & {*trial.mesh}
-            if error.where in ("--shards", "--mesh", f"--context-attention {RING}"):
+            if error.where in ("--mesh", f"--context-attention {RING}"):
+                return None
+            if error.where.startswith("--shards"):
                 return None
             if error.where == "--sequence-length" and split:  # which do not divide it
                 return None

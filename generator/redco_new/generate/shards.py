@@ -66,7 +66,7 @@ def check_shards(plan: Plan, shards: int, unsplit: Callable[[], Plan]) -> None:
     good = ", ".join(map(str, usable_shards(unsplit(), shards - 1)[-NAMED:]))
     what = f"the model cannot use {shards} shards: most of its products do not divide by that many"
     todo = f"give one of {good}, and the other devices to another axis, as in --mesh fsdp=4"
-    raise RedcoError("--shards", what, todo)
+    raise RedcoError(f"--shards {shards}, or model={shards} of --mesh", what, todo)
 
 
 def usable_shards(plan: Plan, most: int) -> list[int]:

@@ -1,10 +1,12 @@
-"""The statements of the class's own source: the variables that its author assigns."""
+"""The statements of the class's own source: the variables that its author assigns, and what it asserts."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,6 +32,15 @@ def statement_of(stack: str | None) -> Statement:
         return Statement()
     file, line = frames[-1]
     return _statements(file).get(int(line), Statement((file, int(line))))
+
+
+def asserted(cls: type) -> list[str]:
+    """Return the conditions that forward of a class asserts, as Python; [] where its source is not at hand."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))  # type: ignore[attr-defined]
+    except (OSError, TypeError, SyntaxError):
+        return []
+    return [ast.unparse(x.test) for x in ast.walk(tree) if isinstance(x, ast.Assert)]
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -20,6 +20,7 @@ from redco_new.own.outputs import Untrained
 from redco_new.own.maker import MISSING, call_user_code
 from redco_new.own.quick_programs import compiled_once
 from redco_new.pytorch.alike import check_alike
+from redco_new.pytorch.author import asserted
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.depth import with_few_layers
 from redco_new.pytorch.draft import Draft
@@ -38,7 +39,7 @@ from redco_new.pytorch.gate_examples import examples, of_one_kind
 from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.leaves import LEAVES
-from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, OFF, ROWS, WHOLE
+from redco_new.pytorch.notes import ALONE, ANEW, ASSERTS, EVERY, FLOAT32, OFF, ROWS, WHOLE
 from redco_new.pytorch.outputs import shapes_of
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Made
@@ -200,6 +201,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
     if off := switched_off(reference.value, subject.arguments):
         classes.note(OFF.format(name=reference.name, keys=", ".join(off)))
     of_hub = is_transformers(reference.value)
+    for name, conditions in () if of_hub else _asserted(plain):
+        classes.note(ASSERTS.format(name=name, what="; ".join(conditions[:3])))
     own = saved_names(plain) | names_of_norms(plain)
     keys = checkpoint_keys(plain) if of_hub else names_of_entries(plain, own)
     return PrintedClass(
@@ -219,6 +222,13 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         notes=tuple([*classes.notes, *filter(None, [way.note])]),
         gate=gate,
     )
+
+
+def _asserted(module: nn.Module) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each class of the user's in a module that asserts something, and what."""
+    for cls in dict.fromkeys(map(type, module.modules())):
+        if not cls.__module__.startswith("torch.") and (conditions := asserted(cls)):
+            yield cls.__name__, conditions
 
 
 def _with_methods(draft: Draft, methods: TextMethods, pair: Pair, ids: np.ndarray) -> str:

@@ -16,3 +16,4 @@ ITS_OWN = "{name} computes something else with other sizes: model.py is right fo
 NUMBERS = "{name} makes {fields} of its other arguments: they are fields of config.py, to be changed with these"
 NOISE = "{name} draws numbers: in training by the key of each example, and its mean in evaluation: 0, or of `rand` 0.5"
 OFF = "{name} is printed with {keys} off: what that leaves out is drawn on the host, which has no program"
+ASSERTS = "{name} asserts what model.py does not check: {what}"

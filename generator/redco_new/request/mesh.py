@@ -56,7 +56,7 @@ def check_mesh(where: str, sizes: Any) -> dict[str, int]:
         rest = axis == "data" and size == REST
         if type(size) is not int or (size < 1 and not rest):
             todo = "give 1 or more (data may be -1: the devices that are left)"
-            raise RedcoError(where, f"{axis}={size} is not a size", todo)
+            raise RedcoError(where, f"{axis}={size!r} is not a size", todo)
     _check_stages(where, sizes)
     whole = {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}
     return {a: size for a, size in whole.items() if a not in RARE or size > 1}

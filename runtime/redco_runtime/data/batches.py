@@ -23,7 +23,8 @@ from .collating import Collate, Largest, Layout, check_ids, collate_examples, la
 from .example_streams import Spread, is_stream
 from .permutation import shuffled
 
-EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
+# (batch, valid_B, indices, its largest numbers)
+EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray, Largest]]
 # A batch, its count, the position after it, its largest numbers.
 Made = tuple[Batch, float, Any, Largest]
 Key = TypeVar("Key")
@@ -181,7 +182,7 @@ class TrainBatches(Iterator[Batch]):
 def eval_batches(
     examples: Sequence[Example], collate: Collate, *, batch_size: int, sharding: NamedSharding
 ) -> EvalBatches:
-    """Return every example once and in order: (batch, valid_B, indices), made ahead as in training.
+    """Return every example once and in order: (batch, valid_B, indices, largest), made ahead as in training.
 
     Raises UserError as `TrainBatches`; of a Spread it names an example by its number in the whole.
 
@@ -191,15 +192,19 @@ def eval_batches(
 
     spread = examples if isinstance(examples, Spread) else Spread(examples, 0)
 
-    def make(first: int) -> tuple[Batch, jax.Array, np.ndarray]:
+    def make(first: int) -> tuple[Batch, jax.Array, np.ndarray, Largest]:
         indices = np.arange(first, min(first + batch_size, len(examples)))
         padded = np.pad(indices, (0, batch_size - len(indices)), constant_values=first)
-        numbers = spread.numbers[padded]
-        arrays = to_global(
-            sharding, batch_size, lambda at: collate_examples(spread.whole, collate, numbers[at])
-        )
+        numbers, largest = spread.numbers[padded], Largest()
+
+        def collate_rows(positions: np.ndarray) -> Arrays:
+            arrays = collate_examples(spread.whole, collate, numbers[positions])
+            largest.update(largest_numbers(arrays, numbers[positions]))
+            return arrays
+
+        batch = to_global(sharding, batch_size, collate_rows)
         valid = to_global(sharding, batch_size, lambda at: {"valid": at < len(indices)})
-        return arrays, valid["valid"], indices
+        return batch, valid["valid"], indices, largest
 
     return prefetch(make, range(0, len(examples), batch_size), AHEAD)
 

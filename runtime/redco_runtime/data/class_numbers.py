@@ -26,7 +26,8 @@ def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int
     if at is None:
         or_places = "" if any(map(_is_number, labels)) else f", or 0 to {len(labels) - 1}"
         names = f"{few(labels)}{or_places}"
-        raise ValueError(f"has the label {shown(label)}, and {named} are {names}")
+        todo = f"train takes others by {named}"
+        raise ValueError(f"has the label {shown(label)}, and {named} are {names}: {todo}")
     return at
 
 

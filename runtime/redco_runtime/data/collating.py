@@ -117,9 +117,16 @@ class _Batch:
 
 @contextmanager
 def asked_of(batch: Mapping[str, Any]) -> Iterator[None]:
-    """Raise UserError where a function of pipeline.py asks a batch for what it has not."""
+    """Raise UserError where a function of pipeline.py asks a batch for what it has not.
+
+    To what else is raised there of shapes and dtypes, those of the batch are added.
+    """
     try:
         yield
+    except (TypeError, ValueError) as error:
+        arrays = ", ".join(f"{name} {x.dtype}{list(x.shape)}" for name, x in batch.items())
+        error.add_note(f"The batch has {arrays}: see collate() and examples() in pipeline.py")
+        raise
     except KeyError as error:
         *_, frame = traceback.extract_tb(error.__traceback__)
         (name,) = error.args or ("",)

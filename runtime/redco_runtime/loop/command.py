@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import difflib
 import functools
 import os
 import re
@@ -80,6 +81,10 @@ class Parser(argparse.ArgumentParser):
         for name in ("profile", "push", "settings"):
             if message.startswith("unrecognized") and f"--{name}" in message:
                 where = f"; `redco update --features {name}` brings --{name}"
+        unread = re.search(r"^unrecognized.*?--([\w-]+)", message)
+        if unread and not where:
+            near = difflib.get_close_matches(unread[1].replace("-", "_"), self.actions, 1)
+            where = "".join(f"; did you mean --{name.replace('_', '-')}?" for name in near)
         self.exit(2, f"error: {message}: --help lists the flags{where}\n")
 
 
@@ -228,6 +233,8 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
         return decode(type(config), record)
     except ValueError as error:
         own = [x for x, field in flags.items() if re.search(rf"\b{field}\b", str(error))]
+        if flags and not own:  # those are at fault only where it goes without them
+            override(config, {})
         raise UserError(f"{', '.join(own or flags) or 'config.py'}: {error}") from None
 
 

@@ -1,7 +1,7 @@
 """What a model makes of any number of examples; and what a run shows of that now and then, and its best checkpoints."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -10,21 +10,39 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..base.contracts import Asking, Config, Drawn, Pipeline, Sampling, Scored, Steps
+from ..base.contracts import Asking, Batch, Config, Drawn, Pipeline, Sampling, Scored, Steps
 from ..base.messages import UserError, feature, print_once
 from ..base.examples import Example
 from ..base.files import written_here
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, TrainState
 from ..data.batches import EvalBatches, eval_batches
-from ..data.collating import asked_of
+from ..data.collating import Largest, asked_of, check_ids
 from ..data.example_streams import Spread, check_held_out
 from ..layout.mesh import count_parts
 from ..monitor.metrics import Metrics
 from ..run.record import Run
 from ..step.guard import Pace
+from ..step.tables import tables_of
 
 PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at each evaluation
+
+
+class Within:
+    """A step of (model, batch, more) that refuses a batch with an id that the model has no row for, as training does."""
+
+    def __init__(self, step: Any, shapes: Mapping[str, jax.ShapeDtypeStruct]) -> None:
+        self._step, self._shapes = step, shapes
+        self._tables: Mapping[str, int] | None = None  # by the first batch: all are laid out alike
+
+    def __call__(self, largest: Largest, model: ModelState, batch: Batch, more: jax.Array) -> Any:
+        """Return what the step gives. largest: of the batch. Raises UserError."""
+        with asked_of(batch):
+            if self._tables is None:
+                program = self._step.trace(model, batch, more).jaxpr
+                self._tables = tables_of(program, model, batch, self._shapes)
+            check_ids(largest, self._tables)
+            return self._step(model, batch, more)
 
 
 @dataclass(frozen=True)
@@ -46,12 +64,12 @@ class Inference:
         stop: asked before each batch whether to leave it at those so far.
         """
         parts, pace = list[tuple[PyTree, jax.Array]](), Pace()
-        for batch, valid, _ in self._batches(examples, self.config.train.batch_size):
+        step = Within(self.steps.evaluate, self.steps.shapes)
+        for batch, valid, _, largest in self._batches(examples, self.config.train.batch_size):
             if stop():
                 break
             PROGRESS.at("an evaluation")
-            with asked_of(batch):
-                parts.append(self.steps.evaluate(model, batch, valid))
+            parts.append(step(largest, model, batch, valid))
             pace(parts[-1])
         sums, weight = {"loss": 0.0}, 0.0
         for values, some in jax.device_get(parts):
@@ -72,7 +90,11 @@ class Inference:
     def texts(self, model: ModelState, examples: Sequence[Example]) -> Iterator[str]:
         """Yield the same, batch by batch."""
         for outputs, rows in self._outputs(model, examples):
-            yield from self.pipeline.decode(self.config, outputs, rows)
+            texts = [*self.pipeline.decode(self.config, outputs, rows)]
+            if len(texts) != len(rows):
+                what = f"it gives {len(texts)} texts for {len(rows)} examples"
+                raise UserError(f"decode() in pipeline.py: {what}: give one for each")
+            yield from texts
 
     def outputs(self, model: ModelState, examples: Sequence[Example]) -> PyTree:
         """Return what `pipeline.predict` gives for all examples, in order: NumPy arrays, a row for each."""
@@ -90,10 +112,10 @@ class Inference:
         settings, parts = self.config.train, count_parts(self.steps.batch)
         size = parts * max(1, min(settings.batch_size // parts, -(-len(examples) // parts)))
         key = jax.random.key(settings.seed)
-        for i, (batch, _, indices) in enumerate(self._batches(examples, size)):
+        step = Within(self.steps.predict, self.steps.shapes)
+        for i, (batch, _, indices, largest) in enumerate(self._batches(examples, size)):
             PROGRESS.at("a prediction")
-            with asked_of(batch):
-                outputs = self.steps.predict(model, batch, jax.random.fold_in(key, i))
+            outputs = step(largest, model, batch, jax.random.fold_in(key, i))
             outputs = jax.device_get(outputs)
             rows = jax.tree.map(itemgetter(slice(len(indices))), outputs)
             yield rows, [examples[j] for j in indices.tolist()]

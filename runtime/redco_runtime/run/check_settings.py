@@ -84,7 +84,7 @@ def check_number(field: str, value: Any, flag: str) -> None:
         return
     bounds = RANGES.get(field)
     if not math.isfinite(value) or abs(value) > LARGEST:
-        raise UserError(f"{flag}: {value}: give a finite number of 63 bits")
+        raise UserError(f"{flag}: {value}: give a finite number below 2**63")
     if bounds and not bounds[0](value):
         raise UserError(f"{flag}: {value}: give a number {bounds[1]}")
 

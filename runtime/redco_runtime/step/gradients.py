@@ -45,10 +45,11 @@ def weighted_sums(
 def _read(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array, Terms]:
     """Return (losses, weights in float32, 0 where a row does not count, terms) of what a loss returns."""
     losses, *rest = result if isinstance(result, tuple) else (result, jnp.ones(()))
-    if not rest or losses.shape != rest[0].shape:
-        shapes = " and ".join(str(part.shape) for part in (losses, *rest[:1]))
+    shapes = [getattr(part, "shape", type(part).__name__) for part in (losses, *rest[:1])]
+    if len(shapes) < 2 or shapes[0] != shapes[1]:
+        what = f"what it returns has the shapes {' and '.join(map(str, shapes))}"
         todo = "return losses and weights of one shape, or one number, the mean loss"
-        raise UserError(f"loss in pipeline.py: what it returns has the shapes {shapes}: {todo}")
+        raise UserError(f"loss in pipeline.py: {what}: {todo}")
     weights = rest[0].astype(jnp.float32)
     if valid_B is not None and weights.ndim:
         weights *= valid_B.reshape(-1, *[1] * (weights.ndim - 1))

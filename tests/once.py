@@ -4,12 +4,15 @@ Copier has an environment of its own for each folder that it prints. What is com
 text, on its name, and on what an environment reads it by.
 """
 
+import os
 from functools import cache
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import jinja2
 import typer
+from copier._main import Worker
 from jinja2.lexer import get_lexer
 
 _compile = jinja2.Environment.compile
@@ -34,6 +37,14 @@ def compile_once(
     if key not in _codes:
         _codes[key] = _compile(environment, *arguments)
     return _codes[key]
+
+
+def compile_all(folder: Path) -> None:
+    """Compile each template of a folder as copier does."""
+    with Worker(str(folder), Path(os.devnull)) as worker:
+        environment = worker.jinja_env
+    for path in folder.rglob("*.jinja"):
+        environment.get_template(path.relative_to(folder).as_posix())
 
 
 def make_once() -> None:

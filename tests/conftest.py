@@ -1,7 +1,7 @@
 """Four virtual CPU devices, and JAX at its strictest. Slow machine code, which is soon compiled.
 
 A program is compiled once, whichever process of a run of the tests asks for it first, and not again by
-the next run (programs.py). Cyclic garbage is searched for seldom, and once at the end,
+the next run (programs.py), a template once a process (once.py). Cyclic garbage is searched for seldom, and once at the end,
 where pytest would search five times and Python once more: a seventh of the CPU time.
 """
 
@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from once import make_once
 from programs import ORDER, WHOLE, keep_programs, kept_programs, link_programs
 
 OWN = None  # the workers of xdist have that of the first process
@@ -33,6 +34,7 @@ import jax  # noqa: E402
 
 from redco_runtime.layout.mesh import use_virtual_devices  # noqa: E402
 
+make_once()
 use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

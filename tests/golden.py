@@ -23,6 +23,7 @@ import golden_layouts
 import jax
 from bad_input import complaint
 from generated import texts
+from once import make_once
 from programs import SOON, WHOLE
 
 from redco_new.project.create import write_tree
@@ -251,6 +252,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    make_once()
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", DEVICES)
     sys.exit(main())

@@ -19,6 +19,8 @@ ORDER = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 # On programs in one piece it takes two thirds of the time that it takes on 32 pieces.
 WHOLE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 SOON = "--xla_backend_optimization_level=1"  # of programs that run a while: machine code that is not of the slowest
+# Options of one program that runs for seconds, of a test: a fifth of the time, where it is kept.
+FAST = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 AGE = 30 * 86400  # seconds: programs change with the code, and nobody asks for the former ones
 
 

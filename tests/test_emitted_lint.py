@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache, lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,18 +38,30 @@ def plan():
         return plan_request(Request.from_flags("a", "gpt-j", shards="2"), template)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def emit(plan):
     """emit(request, stateful): {path: text} of a project."""
 
-    def emit(request, stateful=False):
+    requests = {}  # by their texts, for the caches
+
+    @lru_cache(4)
+    def read(text):
         with open_template() as template:
-            model = read_model(request, template)
+            return read_model(requests[text], template)
+
+    @lru_cache(4)
+    def print_project(text, stateful):
+        with open_template() as template:
+            model = read(text)
             # The plan is that of another model, which no preset of this one fits.
-            tiny = model.tiny if request.own else None
+            tiny = model.tiny if requests[text].own else None
             model = replace(model, stateful=stateful, tiny=tiny)
             context = project_context(model, SimpleNamespace(stateful=stateful), plan)
             return print_files(template, model, context)
+
+    def emit(request, stateful=False):
+        requests[repr(request)] = request
+        return print_project(repr(request), stateful)
 
     return emit
 
@@ -85,14 +98,20 @@ def modules(files):
 
 def runtime_modules(files):
     """What the Python of a project imports of the runtime, wherever it does."""
-    names = set()
-    for path, text in files.items():
-        for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names.add(node.module)
-            elif isinstance(node, ast.Import):
-                names |= {name.name for name in node.names}
+    names = set().union(*(imported(text) for path, text in files.items() if path.endswith(".py")))
     return {name for name in names if name.split(".")[1:2] == ["runtime"]}
+
+
+@cache
+def imported(text):
+    """The modules that Python imports, wherever it does."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {name.name for name in node.names}
+    return names
 
 
 def test_a_checkpoint_and_its_tokenizer_are_named_from_one_folder(emit, tmp_path):
@@ -154,6 +173,7 @@ def paths_to(path):
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
+@cache
 def imports_of(path, text):
     """What a module may import: modules, and names in them, which may be modules."""
     names = []
@@ -222,11 +242,19 @@ def test_all_recipes_have_a_class_here():
     assert {recipe for _, recipe, _ in PROJECTS.values()} == RECIPES.keys()
 
 
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    """A folder of the classes of users, each in its own."""
+    return tmp_path_factory.mktemp("own")
+
+
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("name", PROJECTS)
-def test_of_a_class(lint, name, stateful, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("own")
-    shutil.copy(HERE / PROJECTS[name][0].partition(":")[0], folder)
+def test_of_a_class(lint, name, stateful, classes):
+    folder = classes / name
+    if not folder.exists():
+        folder.mkdir()
+        shutil.copy(HERE / PROJECTS[name][0].partition(":")[0], folder)
     flags = flags_of(folder, name)
     request = Request.from_flags("a-project", folder=folder / "own", **flags)
     with jax.numpy_rank_promotion("allow"):  # users' classes promote

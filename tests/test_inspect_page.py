@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if "section" in self.open:
-            self.cards[-1][0].append(data.strip())
+            self.cards[-1][0].extend(data.strip().split("\n"))
 
 
 def read(plan):

@@ -23,13 +23,16 @@ VERBS = frozenset("""
     Start Take Tell Tie Trace Train Transform Try Turn Undo Unite Update Wait Walk Watch Write Yield
     """.split())
 MOST_MODULES = 3  # that have a public function of one name
+PAGE = 60  # lines
 
 
-def sources() -> list[Path]:
-    """Return the Python of the generator, of the runtime, and of the emitted projects."""
+@pytest.fixture(scope="module")
+def sources() -> dict[Path, ast.Module]:
+    """The Python of the generator, of the runtime, and of the emitted projects."""
     own = [path for root in PACKAGES.values() for path in root.rglob("*.py")]
     emitted = (p for p in EMITTED.glob("*/project/**/*.py") if "runtime" not in p.parts)
-    return sorted([*own, *emitted])
+    paths = sorted(path for path in [*own, *emitted] if not path.is_symlink())
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -57,10 +60,10 @@ def places(path: Path, lines: list[tuple[int, str]]) -> list[str]:
     return [f"{path.relative_to(ROOT)}:{line}: {what}" for line, what in lines]
 
 
-def test_docstrings_of_functions_begin_with_a_verb():
+def test_docstrings_of_functions_begin_with_a_verb(sources):
     faults = []
-    for path in sources():
-        for node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in sources.items():
+        for node in functions(tree):
             text = ast.get_docstring(node)
             if (
                 text
@@ -71,20 +74,30 @@ def test_docstrings_of_functions_begin_with_a_verb():
     assert not faults, "\n".join([*faults, "Begin with a verb (a new one: add it to VERBS)."])
 
 
-def test_names_say_what_a_thing_is():
+def test_names_say_what_a_thing_is(sources):
     faults = []
-    for path in sources():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in sources.items():
         lines = [(line, name) for name, line in bindings(tree) if name.strip("_") in BANNED]
         faults += places(path, lines + ([(1, "module")] if path.stem in BANNED else []))
     assert not faults, "\n".join(faults)
 
 
+def test_a_function_is_of_one_idea(sources):
+    """At most as many lines as a page has, besides its parameters and what is said of them; a loop of training is a project's own."""
+    faults = []
+    for path, tree in sources.items():
+        for node in functions(tree) if not path.is_relative_to(EMITTED) else ():
+            body = node.body[ast.get_docstring(node, clean=False) is not None :] or node.body
+            if (lines := node.end_lineno - body[0].lineno + 1) > PAGE:
+                faults += places(path, [(node.lineno, f"{node.name}: {lines} lines")])
+    assert not faults, "\n".join(faults)
+
+
 @pytest.mark.parametrize("package", PACKAGES)
-def test_public_functions_have_names_of_their_own(package):
+def test_public_functions_have_names_of_their_own(package, sources):
     modules = defaultdict(list)
-    for path in sorted(PACKAGES[package].rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for path, tree in sources.items():
+        for node in tree.body if path.is_relative_to(PACKAGES[package]) else ():
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 modules[node.name].append(path.relative_to(ROOT).as_posix())
     assert {name: at for name, at in modules.items() if len(at) > MOST_MODULES} == {}

@@ -6,7 +6,6 @@ from pathlib import Path
 import emitted
 import pytest
 import yaml
-from kubeflow_trainer_api.models import TrainerV1alpha1TrainJob
 
 from redco_new.request.names import dns_label
 from redco_runtime.cluster import launch
@@ -71,6 +70,9 @@ def schema_of_action(schema):
 
 
 def test_the_trainjob_is_as_kubeflows_own_classes_say(project):
+    # Here: it makes a second's worth of classes, in each process that collects tests.
+    from kubeflow_trainer_api.models import TrainerV1alpha1TrainJob
+
     job = yaml.safe_load((project / "launch" / "kubeflow.yaml").read_text())
     read = TrainerV1alpha1TrainJob.from_dict(job)
     assert read.to_dict() == job  # which lacks what no class has

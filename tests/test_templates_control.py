@@ -13,6 +13,8 @@ from redco_new.render import assets
 TEMPLATES = assets.templates()
 FOLDERS = ("models", "own", "project", "recipes")
 FILES = sorted(p for folder in FOLDERS for p in (TEMPLATES / folder).rglob("*.jinja"))
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "generator").rglob("*.jinja"))  # of redco itself
 
 # A line that only decides something. The head and the end of a macro, and an import, are no
 # decisions: they are to a template what `def` and `import` are to Python.
@@ -22,7 +24,9 @@ FEW = 4  # lines of control, which a file of at most SHORT lines may have
 SHORT = 25
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(TEMPLATES).as_posix())
+@pytest.mark.parametrize(
+    "path", [*FILES, *PAGES], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
 def test_few_lines_of_a_template_are_control(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     control = [line for line in lines if CONTROL.fullmatch(line)]

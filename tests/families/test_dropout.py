@@ -1,6 +1,7 @@
 """Losses with dropout beside PyTorch's: one example, many draws, of which mean and spread are the same."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import torch
 from families.parity import emitted, make_pair, tokens
 from families.training import SIZES, VOCAB
 from flax import nnx
+from programs import FAST
 from redco_runtime.nn.dropout import Dropout, drop_by_example
 from redco_runtime.nn.plain_losses import class_losses
 
@@ -66,7 +68,7 @@ def draws(name, key, only=("", ""), **others):
     sizes = getattr(module, family.config_class)(dtype="float32")
     arguments, keywords, labels = inputs(name)
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=FAST)
     def ours(params, key):
         net = build(sizes, rngs=nnx.Rngs(0))
         nnx.update(net, params)

@@ -65,7 +65,8 @@ def test_what_is_listed_for_each_layer_is_of_as_many():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"drawn": "count"}, {"first": 2, "layers": 9}, {"lends": True}]
+    "arguments",
+    [{"drawn": "count", "first": 2, "layers": 9}, {"lends": True, "layers": 7}],
 )
 def test_it_is_printed_as_with_all(arguments, monkeypatch):
     from redco_new.pytorch import depth

@@ -102,11 +102,16 @@ def sending(
     alone = experts.WAITED_APART if plan.mesh.get(EXPERT, 1) > 1 else 0.0
     waited += max(alone, experts.WAITED[target.hardware.platform]) * kernels
     if model.repeats > 1:
-        group = first_group(plan.mesh, [STAGE])
-        turned = Collective("all-to-all", model.turned_bytes, TURNS, group=group)
-        seconds = link_seconds(turned, target, hosts, messages=TURNS)
-        links[STAGE], waited = links[STAGE] + seconds, waited + seconds
+        turned = _turned(model, target, hosts)
+        links[STAGE], waited = links[STAGE] + turned, waited + turned
     return dict(links), WAITED * activations + BORDER * borders + waited
+
+
+def _turned(model: Planned, target: Target, hosts: Sequence[int]) -> float:
+    """Return the seconds of the layers that change stages, for several repeats."""
+    group = first_group(model.plan.mesh, [STAGE])
+    turned = Collective("all-to-all", model.turned_bytes, TURNS, group=group)
+    return link_seconds(turned, target, hosts, messages=TURNS)
 
 
 def _gathered_over(plan: Plan) -> set[str]:

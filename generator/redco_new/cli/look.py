@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
 from redco_new.inspect import page
 from redco_new.request import Request
+
+if TYPE_CHECKING:
+    from redco_plan import Plan
 
 
 def inspect_model(
@@ -51,8 +54,7 @@ def inspect_model(
     if model and Path(model, "redco.toml").is_file():
         what = f"{model} is a project, whose layout is in its sharding.py"
         raise RedcoError("MODEL", what, "give a model, or the --recipe that brings one")
-    target = None if html is None else Path(html)
-    if target:
+    if target := None if html is None else Path(html):
         page.check_page_target(target)
     request = Request.from_flags(
         "inspected",
@@ -70,13 +72,20 @@ def inspect_model(
         sequence_parallel=sequence_parallel,
         lora=lora,
     )
+    plan = _plan_with_notes(request, model, recipe)
+    from redco_new.inspect.report import report_plan
+
+    report_plan(model or f"the model of {recipe}", plan, as_json=as_json, html=target)
+
+
+def _plan_with_notes(request: Request, model: str | None, recipe: str | None) -> "Plan":
+    """Return the plan of a request; what its user should know is told beside it. Raises RedcoError."""
     notes: list[str] = []
     with status() as progress:
         progress(f"reading the model {model or f'of {recipe}'}")
         # Here: they import jax and copier, which takes seconds.
         from redco_new.generate.brought import check_brings_model
         from redco_new.generate.read import plan_request
-        from redco_new.inspect.report import report_plan
         from redco_new.models.recipes import RECIPES
         from redco_new.render.template import open_template
 
@@ -89,7 +98,7 @@ def inspect_model(
             plan = plan_request(request, template, notes.append)
     for text in notes:
         typer.echo(f"note: {text}", err=True)  # beside the JSON
-    report_plan(model or f"the model of {recipe}", plan, as_json=as_json, html=target)
+    return plan
 
 
 def list_models(

@@ -5,15 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-import jax
-from flax import nnx
 
 from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, no_adapter, package_files
-from redco_new.generate.own_design import ALL, REMAT, ClassNames
+from redco_new.generate.own_design import REMAT, ClassNames
+from redco_new.generate.printed_tiny import (
+    DTYPE,
+    POSITIONS,
+    SHORT,
+    VOCAB,
+    tiny_fields,
+    tiny_pictures,
+)
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.errors import RedcoError
@@ -24,7 +29,6 @@ from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
 from redco_new.models.gguf import safetensors_alone
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe
-from redco_new.models.tiny import tiny_vocab
 from redco_new.own.model import OwnModel
 from redco_new.pytorch.table import names_in_peft, stacked_parts, tensor_names, unused_positions
 from redco_new.render.execute import importable, load_text
@@ -32,23 +36,13 @@ from redco_new.render.template import Template
 from redco_new.pytorch.kinds import IDS, PIXELS, TARGET_IDS
 from redco_new.request import Request
 from redco_new.request.own_class import Input
-from redco_plan import MODEL
 
-DTYPE = "dtype"  # the field of the config that says what is computed in
-VOCAB = "vocab_size"  # the field of the config that recipes of texts read, and those of images
-SIDE, CHANNELS, CLASSES = "image_size", "num_channels", "num_classes"
-DIGITS = 10  # what the preset tiny of images tells apart
-SIDES = (32, 48, 64, 96, 128)  # pixels of their sides, in that preset
 FILE = "model.py"
-# What configs of transformers call the numbers of a hidden state, and the longest text.
+# What configs of transformers call the numbers of a hidden state.
 FEATURES = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
-POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
-# Those of the tokenizer "bytes", which begins no text with a token of its own.
-BYTES = {"start_id": 0, "pad_id": 0, "eos_id": 1, "forced_bos_id": -1, "forced_eos_id": 1}
 STILL = (
     "the recipe {recipe} compares what models say, and trains without dropout: {rates} in config.py"
 )
-SHORT = 256  # tokens that the preset tiny has positions for
 
 
 # What a class of transformers provides -> the recipe that it is usually trained by.
@@ -137,31 +131,18 @@ def hub_design(
     adapter = _adapter(request, model, recipe, texts)
     recipe = recipe.adapted() if adapter else recipe
     sizes = dict(vars(getattr(module, names.config)()))
-    if not recipe.pictures and VOCAB not in sizes:
-        what = f"{model.name} is printed without its {VOCAB}, which texts are read by"
-        raise RedcoError(
-            "--model", what, f"give {names.config} that field in {FILE}, or another model"
-        )
     unused = unused_positions(texts[FILE])
-    places = [sizes[x] - unused for x in POSITIONS if x in sizes][:1]
-    length = 0 if recipe.pictures else min([LONGEST, *places])
+    length = 0 if recipe.pictures else _length(model, names, sizes, unused)
     full: dict[str, Any] = {DTYPE: request.dtype} if DTYPE in sizes else {}
     rates = {} if recipe.drops else {key: 0.0 for key in rates_in(sizes)}
     full |= rates
     notes = [*notes, *([STILL.format(recipe=recipe.name, rates=", ".join(rates))] if rates else [])]
-    tiny = _tiny(request, model, sizes, SHORT + unused) | rates
+    tiny = tiny_fields(request, model, sizes, unused) | rates
     if recipe.pictures:
-        tiny |= _tiny_pictures(module, names, sizes, tiny)
-    tokenizer = request.checkpoint or "bytes"
-    features = next((x for x in FEATURES if x in sizes), FEATURES[0])
-    printed = recipe.print_files(
-        template,
-        request.package,
-        False,
-        adapted=bool(adapter),
-        causal=provides >= CAUSAL,
-        features=features,
-    )
+        tiny |= tiny_pictures(module, names, sizes, tiny)
+    facts: dict[str, Any] = {"adapted": bool(adapter), "causal": provides >= CAUSAL}
+    facts["features"] = next((x for x in FEATURES if x in sizes), FEATURES[0])
+    printed = recipe.print_files(template, request.package, False, **facts)
     files = package_files(request, {**texts, **printed})
 
     def program(changes: Mapping[str, Any]) -> Program:
@@ -174,34 +155,45 @@ def hub_design(
             request, built, recipe, adapter, files, min(length, SHORT) if changes else length
         )
 
+    packs = _packs(model_class)
+    project_model = _project_model(
+        request, model, names, recipe, provides, adapter, full, tiny, texts, packs
+    )
     return Design(
         request,
-        _project_model(
-            request,
-            model,
-            names,
-            recipe,
-            provides,
-            adapter,
-            full,
-            tiny,
-            texts,
-            packs=_packs(model_class),
-        ),
-        ProjectRecipe.of(
-            recipe,
-            rate=recipe.adapter_rate if adapter else recipe.rate,
-            continues=recipe.name == "lm",
-            tokenized=not recipe.pictures,
-            tokenizer="" if recipe.pictures else tokenizer,
-            sequence_length=length,
-        ),
+        project_model,
+        _project_recipe(request, recipe, bool(adapter), length),
         files,
         program,
         stateful=model.stateful,
         packages=(*recipe.packages, "transformers>=5"),
         notes=[*model.notes, *notes],
         tiny=tiny,
+    )
+
+
+def _length(model: OwnModel, names: ClassNames, sizes: Mapping[str, Any], unused: int) -> int:
+    """Return the tokens of a text of a run, at most LONGEST. Raises RedcoError for a model without words.
+
+    unused: how many of its positions no text has
+    """
+    if VOCAB not in sizes:
+        what = f"{model.name} is printed without its {VOCAB}, which texts are read by"
+        raise RedcoError(
+            "--model", what, f"give {names.config} that field in {FILE}, or another model"
+        )
+    places = [sizes[x] - unused for x in POSITIONS if x in sizes][:1]
+    return min([LONGEST, *places])
+
+
+def _project_recipe(request: Request, recipe: Recipe, adapted: bool, length: int) -> ProjectRecipe:
+    return ProjectRecipe.of(
+        recipe,
+        rate=recipe.adapter_rate if adapted else recipe.rate,
+        continues=recipe.name == "lm",
+        tokenized=not recipe.pictures,
+        tokenizer="" if recipe.pictures else request.checkpoint or "bytes",
+        sequence_length=length,
     )
 
 
@@ -216,44 +208,6 @@ def _adapter(
         return None
     linear = linear_layers(tensor_names(texts["weights.py"]))
     return choose_adapter(linear, request.lora, model.name, recipe.classes)
-
-
-def _tiny(
-    request: Request, model: OwnModel, sizes: Mapping[str, Any], longest: int
-) -> dict[str, Any]:
-    """Return the fields that the preset tiny has otherwise: words for bytes, and positions for its texts."""
-    tiny = dict(model.tiny.changes)
-    full, words = sizes.get(VOCAB, 0), dict[str, int]()
-    if full:
-        words[VOCAB] = min(full, tiny_vocab(full, request.mesh[MODEL]))
-    places = {x: min(sizes[x], longest) for x in POSITIONS if x in sizes}
-    words |= {name: number for name, number in BYTES.items() if name in sizes}
-    changes = tiny | words | places | ({DTYPE: "float32"} if DTYPE in sizes else {})
-    changes |= {REMAT: ALL} if REMAT in sizes else {}
-    return {
-        k: value for k, value in changes.items() if k in (DTYPE, REMAT) or value != sizes.get(k)
-    }
-
-
-def _tiny_pictures(
-    module: ModuleType, names: ClassNames, sizes: Mapping[str, Any], tiny: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the fields that the preset tiny has otherwise: classes for digits, and the smallest side that the model takes."""
-    classes = {} if sizes[CLASSES] == DIGITS else {CLASSES: DIGITS}
-    for side in (n for n in SIDES if n < sizes[SIDE]):
-        changes = {**tiny, **classes, SIDE: side}
-        pixels = jax.ShapeDtypeStruct((1, side, side, sizes[CHANNELS]), "float32")
-
-        def build(pixels: Any, changes: dict[str, Any] = changes) -> Any:
-            config = getattr(module, names.config)(**changes)
-            return getattr(module, names.model)(config, rngs=nnx.Rngs(0))(pixels)
-
-        try:
-            jax.eval_shape(build, pixels)
-        except (TypeError, ValueError, ZeroDivisionError):  # too few pixels
-            continue
-        return {**classes, SIDE: side}
-    return classes
 
 
 def _project_model(

@@ -24,6 +24,7 @@ CUT = 2  # of the lines across
 SHEETS = 4
 MOST_SHEETS = 16
 WHOLE = "whole"  # the colour of what no axis splits
+NONE = "none"  # that of a page's card
 # Dims of which each index has an array of its own, and which are drawn one behind the other.
 STACKED = ("layers", "experts", "window")
 
@@ -63,7 +64,7 @@ class Stripe:
 
     x, y: its upper left corner
     width, height: its size
-    colour: the axis, or WHOLE
+    colour: the axis, WHOLE or NONE
     shade: 0 or 1, which alternate from part to part
     """
 
@@ -103,6 +104,20 @@ class Drawing:
     def front(self) -> int:
         """How far the farthest sheet lies behind the first rectangle, in pixels."""
         return max(self.sheets, default=0)
+
+    def rectangles(self) -> list[tuple[str, Stripe]]:
+        """Return what is drawn, the farthest first, each with its kind."""
+        place = (self.width, self.height)
+        behind = NONE if self.stack_colour == WHOLE else self.stack_colour
+        kinds = {
+            "sheet": [Stripe(back, -back, *place, behind) for back in self.sheets],
+            "face": [Stripe(0, 0, *place, NONE if self.stripes else self.stack_colour)],
+            "stripe": self.stripes,
+            "cut": self.cuts,
+            "band": self.bands,
+            "mine": [Stripe(0, 0, *self.mine, NONE)],
+        }
+        return [(kind, one) for kind, some in kinds.items() for one in some]
 
 
 def group_layers(rows: list[ParameterRow]) -> list[list[ParameterRow]]:

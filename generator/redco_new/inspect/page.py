@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 
 from redco_new.errors import RedcoError
@@ -12,6 +14,7 @@ from redco_new.inspect.schema import Document
 # In the first lines of each page.
 MARKS = tuple(f'<meta name="generator" content="redco {name}">' for name in ("inspect", "fit"))
 HEAD = 500  # characters of a file that are searched for MARKS, which begin within the first 100
+MODELS = ("model", "model2", "model3")  # colours of page.html.jinja
 ANOTHER_FILE = "choose another FILE"
 
 
@@ -74,9 +77,23 @@ def render_page(doc: Document) -> str:
     sizes = (size for row in doc["parameters"] for size in row["stored_shape"])
     longest = max(sizes, default=1)
     groups = [
-        (rows, drawing.draw_parameter(rows[0], doc["mesh"], longest))
+        (
+            rows[0],
+            drawing.draw_parameter(rows[0], doc["mesh"], longest),
+            [row["path"] for row in rows],
+        )
         for rows in drawing.group_layers(doc["parameters"])
     ]
-    template = environment.get_template("page.html.jinja")
-    axes = {axis: n for axis, n in doc["mesh"].items() if n > 1}
-    return template.render(doc=doc, groups=groups, units=units, axes=axes)
+    return environment.get_template("page.html.jinja").render(
+        doc=doc,
+        groups=groups,
+        units=units,
+        axes={axis: n for axis, n in doc["mesh"].items() if n > 1},
+        colours=axis_colours(doc["mesh"]),
+    )
+
+
+def axis_colours(mesh: Mapping[str, int]) -> dict[str, str]:
+    """Return the colour of each axis, its own name: those that model is taken apart into have one each, in turn."""
+    parts = [axis for axis in mesh if axis.startswith("model")]
+    return dict(zip(mesh, mesh, strict=True)) | dict(zip(parts, cycle(MODELS), strict=False))

@@ -37,14 +37,17 @@ def decompose(exported: ExportedProgram) -> ExportedProgram:
     program = exported.run_decompositions(table) if table else make_functional(exported)
     strangers = _strangers(program)
     left = strangers - _table(strangers).keys()
+    before: object = None
     for _ in range(ROUNDS):
         strangers = _strangers(program) - left
         if not strangers:
             _TABLES[operations] = table
             return program
         more = _table(strangers)
-        if len(more) < len(strangers):
+        now = (strangers, len(program.graph.nodes))
+        if now == before or len(more) < len(strangers):  # some are made of themselves
             break
+        before = now
         table |= more
         program = program.run_decompositions(more)
     return make_functional(exported) if _strangers(program) - left else program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from redco_new.errors import RedcoError
 from redco_new.own.find import Reference
 from redco_new.pytorch.again import part_again, with_copies
 from redco_new.pytorch.buffers import trace_start
-from redco_new.pytorch.classes import print_classes
+from redco_new.pytorch.classes import Classes, print_classes
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.depth import is_of_any_length
 from redco_new.pytorch.draft import Draft
@@ -28,7 +28,7 @@ from redco_new.pytorch.own_numbers import print_numbers, trace_other_inputs
 from redco_new.pytorch.nested import rows_as_layers
 from redco_new.pytorch.periods import FEW, in_periods, new_path, order_of
 from redco_new.pytorch.printed import Field
-from redco_new.pytorch.printed_class import Made, Probe
+from redco_new.pytorch.printed_class import Made, Printed, Probe
 from redco_new.pytorch.probe import Sizes
 from redco_new.pytorch.search import LEAST
 from redco_new.pytorch.setting import Name, Setting
@@ -130,11 +130,7 @@ def _draft_of(
     """Return a class as sizes make it. numbers: whether one that follows from no size is a field of its own"""
     call, small, lengths = way.call, sizes.small, sizes.lengths
     fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
-    settings = list(sizes.settings)
-    ways = [base, *map(trace_one, settings[1:])]
-    if numbers:
-        setting, other = trace_other_inputs(settings, trace_one, base)
-        settings, ways = [*settings, setting], [*ways, other]
+    settings, ways = _trace_all(sizes.settings, trace_one, base, numbers)
     if len({traced.orders for _, traced in ways}) > 1:
         raise UnlikeProgram(
             reference.name, "its layers come back in another order for other sizes", OTHERWISE
@@ -167,14 +163,37 @@ def _draft_of(
         small, shorter = small.of_layers(size, few[size]), shorter | paths
         value = way.layers.get(size, sizes.settings[0].get(size))
         fields.append(Field(str(size[-1]), argument_of(size), "int", value, few[size]))
-    if any(
-        FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
-        for one in classes.printed.values()
-    ):
+    fields += _fields_of_runs(classes, reference)
+    _become_whole(whole, classes, fields)
+    of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
+    fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
+    orders = (x.few if x.path in shorter else x for x in base[1].orders)
+    return Draft(classes, whole, fields, small, reference, of_recipes, tuple(orders), (*lengths,))
+
+
+def _trace_all(
+    settings: Sequence[Setting], trace_one: Trace, base: Made, numbers: bool
+) -> tuple[list[Setting], list[Made]]:
+    """Return settings and the programs of them. numbers: with one more, of other inputs"""
+    ways = [base, *map(trace_one, settings[1:])]
+    if not numbers:
+        return [*settings], ways
+    setting, other = trace_other_inputs(settings, trace_one, base)
+    return [*settings, setting], [*ways, other]
+
+
+def _fields_of_runs(classes: Classes, reference: Reference) -> Iterator[Field]:
+    """Yield the fields of a config that say how a run computes, and what it saves."""
+    printed = classes.printed.values()
+    if any(FIELD in x.arguments or f"config.{FIELD}" in "\n".join(x.init) for x in printed):
         usual = "bfloat16" if is_transformers(reference.value) else "float32"
-        fields.append(Field(FIELD, "", "str", usual, "float32"))
+        yield Field(FIELD, "", "str", usual, "float32")
     if classes.remat:
-        fields.append(REMAT)
+        yield REMAT
+
+
+def _become_whole(whole: Printed, classes: Classes, fields: list[Field]) -> None:
+    """Make a printed class the model of a project: its config, and the methods that recipes call."""
     whole.is_whole = True
     whole.docstring = f"{whole.name}, as its arguments are in {whole.name}Config."
     if isinstance(whole.methods, TextMethods):
@@ -185,10 +204,6 @@ def _draft_of(
         reads = whole.methods.longest or getattr(whole.methods, "cache", "")
         if reads and KEEP not in whole.init:
             whole.init.insert(0, KEEP)
-    of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
-    fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
-    orders = (x.few if x.path in shorter else x for x in base[1].orders)
-    return Draft(classes, whole, fields, small, reference, of_recipes, tuple(orders), (*lengths,))
 
 
 def _few_layers(

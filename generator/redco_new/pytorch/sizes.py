@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby, permutations
-from operator import mul
+from operator import add, mul
 
 from redco_new.pytorch.expressions import literal
 
@@ -18,6 +18,7 @@ ROUNDING = 1e-7  # of a number that a class keeps in float32
 LARGEST = 1023  # a power of two that a float has
 SEVERAL = 4  # times that a size is within another beside a third: keys and values, gates and inputs
 Values = tuple[int | float, ...]
+Pair = tuple[str, list[float]]  # an expression, and its value each time
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _equal(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(math.isclose(x, y, rel_tol=ROUNDING) for x, y in zip(one, other, strict=True))
 
 
-def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, list[float]]]:
+def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[Pair]:
     """Yield candidates (text, values), the simplest first; a size is made of sizes alone.
 
     A square, or two sizes, and a constant come after three sizes: a constant that is chosen for one value makes another one by chance,
@@ -111,11 +112,7 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from (
             (f"{square.text} * {x.text}", _zip(mul, square.values, x.values)) for x in scope
         )
-    for text, values in pairs:
-        for atom in scope:
-            yield f"{text} + {atom.text}", _zip(lambda x, y: x + y, values, atom.values)
-            factor = text if " * " in text or " // " in text else f"({text})"
-            yield f"{factor} * {atom.text}", _zip(lambda x, y: x * y, values, atom.values)
+    yield from _of_three(pairs, scope)
     products = [Atom(text, tuple(values)) for text, values in pairs if " * " in text]
     products += quotients
     for one in [*scope, *products]:
@@ -124,6 +121,15 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _with_constant(number, square)
     for text, values in pairs:
         yield from _with_constant(number, Atom(f"({text})", tuple(values)))
+
+
+def _of_three(pairs: Sequence[Pair], scope: Sequence[Atom]) -> Iterator[Pair]:
+    """Yield what two sizes make and a third one."""
+    for text, values in pairs:
+        for atom in scope:
+            yield f"{text} + {atom.text}", _zip(add, values, atom.values)
+            factor = text if " * " in text or " // " in text else f"({text})"
+            yield f"{factor} * {atom.text}", _zip(mul, values, atom.values)
 
 
 def _by_place(number: Number, scope: Sequence[Atom]) -> Iterator[str]:
@@ -154,7 +160,7 @@ def _distinct(scope: Sequence[Atom]) -> list[Atom]:
     return list(first.values())
 
 
-def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+def _with_constant(number: Number, atom: Atom) -> Iterator[Pair]:
     """Yield the atom and one constant, which the first value decides."""
     wanted, base = number.values[0], atom.values[0]
     if not _are_whole((*number.values, *atom.values)):
@@ -168,10 +174,8 @@ def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float
         return
     if base and wanted % base == 0:
         factor = wanted // base
-        yield (
-            f"{factor} * {atom.text}" if factor != -1 else f"-{atom.text}",
-            [factor * x for x in atom.values],
-        )
+        text = f"{factor} * {atom.text}" if factor != -1 else f"-{atom.text}"
+        yield text, [factor * x for x in atom.values]
     if wanted and base // wanted > 1:
         divisor = base // wanted
         yield f"{atom.text} // {divisor}", [x // divisor for x in atom.values]
@@ -181,9 +185,7 @@ def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float
     yield f"{wanted + base} - {atom.text}", [wanted + base - x for x in atom.values]
 
 
-def _with_several(
-    number: Number, one: Atom, others: Sequence[Atom]
-) -> Iterator[tuple[str, list[float]]]:
+def _with_several(number: Number, one: Atom, others: Sequence[Atom]) -> Iterator[Pair]:
     """Yield an atom and several times another one, as of queries, keys and values in one matrix."""
     values = (*number.values, *one.values)
     rest = number.values[0] - one.values[0]
@@ -195,24 +197,22 @@ def _with_several(
             n = rest // base
             text = f"{one.text} + {n} * {other.text}" if n > 1 else f"{one.text} + {other.text}"
             multiple = [n * x for x in other.values]
-            yield text, _zip(lambda x, y: x + y, one.values, multiple)
+            yield text, _zip(add, one.values, multiple)
 
 
-def _at_rates(
-    number: Number, scope: Sequence[Atom], rates: Sequence[Atom]
-) -> Iterator[tuple[str, list[float]]]:
+def _at_rates(number: Number, scope: Sequence[Atom], rates: Sequence[Atom]) -> Iterator[Pair]:
     """Yield the whole part of sizes, or of a constant, times a rate: a width within."""
     for rate in rates:
         constant = round(number.values[0] / rate.values[0]) if rate.values[0] else 0
         yield f"int({constant} * {rate.text})", [int(constant * x) for x in rate.values]
         for atom in scope:
-            products = _zip(lambda x, y: x * y, atom.values, rate.values)
+            products = _zip(mul, atom.values, rate.values)
             yield f"int({atom.text} * {rate.text})", [int(x) for x in products]
 
 
-def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
-    yield f"{a.text} * {b.text}", _zip(lambda x, y: x * y, a.values, b.values)
-    yield f"{a.text} + {b.text}", _zip(lambda x, y: x + y, a.values, b.values)
+def _commutative(a: Atom, b: Atom) -> Iterator[Pair]:
+    yield f"{a.text} * {b.text}", _zip(mul, a.values, b.values)
+    yield f"{a.text} + {b.text}", _zip(add, a.values, b.values)
 
 
 def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float], bool]]:
@@ -236,7 +236,7 @@ def _squares(atom: Atom) -> Iterator[Atom]:
             yield Atom(f"{one.text} ** 2", tuple(x * x for x in one.values))
 
 
-def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+def _of_positions(number: Number, atom: Atom) -> Iterator[Pair]:
     """Yield what positions are said by: waves, each a power slower of one less than half of a width; buckets of distances; slopes of heads, powers of two."""
     wanted, base = number.values[0], atom.values[0]
     if not _are_whole(atom.values) or min(atom.values) < 4:
@@ -252,7 +252,7 @@ def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]
         yield f"2 ** ({int(power)} / {atom.text})", [2 ** (power / x) for x in atom.values]
 
 
-def _logarithms(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+def _logarithms(number: Number, a: Atom, b: Atom) -> Iterator[Pair]:
     """Yield the logarithm of how many times a part of one size is in another, as of buckets of distances."""
     if _are_whole(number.values) or not _are_whole((*a.values, *b.values)):
         return
@@ -265,7 +265,7 @@ def _logarithms(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[fl
         yield f"math.log({a.text} / ({text}))", [math.log(x / y) for x, y in pairs]
 
 
-def _times(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+def _times(number: Number, a: Atom, b: Atom) -> Iterator[Pair]:
     """Yield how many times a size is within another, and the root of that, as of what is scaled where a width becomes another one."""
     if _are_whole(number.values) or not _are_whole((*a.values, *b.values)) or min(b.values) <= 0:
         return
@@ -275,7 +275,7 @@ def _times(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]
         yield f"({a.text} / {b.text}) ** 0.5", [x**0.5 for x in times]
 
 
-def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:
+def _roots(atom: Atom) -> Iterator[Pair]:
     if all(x > 0 for x in atom.values):
         yield f"{atom.text} ** -0.5", [x**-0.5 for x in atom.values]
         yield f"{atom.text} ** 0.5", [x**0.5 for x in atom.values]
@@ -283,7 +283,7 @@ def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:
         yield f"1 / {atom.text}", [1 / x for x in atom.values]
 
 
-def _roots_of_parts(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+def _roots_of_parts(number: Number, atom: Atom) -> Iterator[Pair]:
     """Yield a root of one over a part of a size, as of heads that attend with half of what they hold; and of a size over a width that is none of the class's."""
     wanted, base = number.values[0], atom.values[0]
     if wanted <= 0 or min(atom.values) <= 0:

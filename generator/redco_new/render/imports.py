@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from redco_new.render.values import LINE
 
 NAMES = r"\([^)#]*\)|[\w, ]+"  # of an import, without comments
 
 
+@lru_cache(1024)  # an update prints what was and what is
 def drop_unused_imports(text: str) -> str:
     """Return Python without the names that it imports at its top and does not use.
 

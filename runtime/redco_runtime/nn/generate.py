@@ -41,10 +41,7 @@ def generate(
         )
     reader = for_tokens(model)
     B, S = input_ids_BS.shape
-    # From the end of each row, its padding moves to the start.
-    source_BS = (jnp.arange(S)[None, :] + mask_BS.sum(axis=1, keepdims=True)) % S
-    input_ids_BS = jnp.take_along_axis(input_ids_BS, source_BS, axis=1)
-    mask_BS = jnp.take_along_axis(mask_BS, source_BS, axis=1)
+    input_ids_BS, mask_BS = _pad_left(input_ids_BS, mask_BS)
     positions_BS = jnp.maximum(jnp.cumsum(mask_BS, axis=1) - 1, 0)
     lengths_B1 = positions_BS[:, -1:] + 1
     num_steps = max_new_tokens - 1  # the last token is never fed back
@@ -81,6 +78,13 @@ def generate(
     first_B = next_token(x_BSD[:, -1], 0)
     tokens_BT = jnp.repeat(first_B[:, None], max_new_tokens, axis=1)
     return jax.lax.while_loop(goes_on, step, (jnp.int32(0), tokens_BT, cache))[1]
+
+
+def _pad_left(input_ids_BS, mask_BS):
+    """Return prompts and their mask, the padding of each row moved from its end to its start."""
+    S = input_ids_BS.shape[1]
+    source_BS = (jnp.arange(S)[None, :] + mask_BS.sum(axis=1, keepdims=True)) % S
+    return tuple(jnp.take_along_axis(x, source_BS, axis=1) for x in (input_ids_BS, mask_BS))
 
 
 def likeliest(logits_BV: jax.Array, top_k: int, top_p: float) -> jax.Array:

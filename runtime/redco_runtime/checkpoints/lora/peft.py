@@ -1,7 +1,7 @@
 """An adapter that PEFT wrote, or `export`, as the start of a run."""
 
 import math
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,23 @@ def read_adapter(
             if path not in apart:
                 keep(path, stored.read(name, ()).transpose(table[path].order or None))
             unused.remove(name)
+    for path, value in _adapted_layers(stored, lora, table, like, unused):
+        keep(path, value)
+    if unused:
+        todo = "Choose an adapter of these layers, or a project whose --lora has its targets."
+        title = f"--init: the adapter {folder} has what this model has no place for:"
+        raise UserError(listed(title, sorted(unused), todo))
+    return arrays
+
+
+def _adapted_layers(
+    stored: Stored,
+    lora: Lora,
+    table: Mapping[str, Tensor],
+    like: Mapping[str, jax.ShapeDtypeStruct],
+    unused: set[str],
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the parameters of the layers that a file has, by path. unused: names of tensors, of which those that are read go"""
     for whole, layers in stored_layers(table).items():
         adapted = [layer for layer in layers if layer + A in like]
         for number, layer in enumerate(adapted):
@@ -73,17 +90,12 @@ def read_adapter(
             part = table[layer + KERNEL].part
             rows = slice(*part[1:]) if part else slice(None)
             for end, x in ((A, a[:, own]), (B, b[:, rows, own])):
-                keep(layer + end, x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1]))
+                yield layer + end, x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1])
             if layer + M in like:
                 lengths = [one + LENGTHS for one in paths]
                 unused -= {*lengths}
                 m = np.stack([_tensor(stored, one) for one in lengths])[:, rows]
-                keep(layer + M, m.reshape(*stack, -1))
-    if unused:
-        todo = "Choose an adapter of these layers, or a project whose --lora has its targets."
-        title = f"--init: the adapter {folder} has what this model has no place for:"
-        raise UserError(listed(title, sorted(unused), todo))
-    return arrays
+                yield layer + M, m.reshape(*stack, -1)
 
 
 def base_of_run(init: str | None, parameters: Collection[str]) -> str:

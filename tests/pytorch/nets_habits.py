@@ -138,3 +138,57 @@ def of_transformers(width=32):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     return GPT2LMHeadModel(GPT2Config(n_embd=width, n_layer=1, n_head=1))
+
+
+class Anew(torch.autograd.Function):
+    """Computes a part anew in its backward, as guided-diffusion has it."""
+
+    @staticmethod
+    def forward(ctx, function, count, *args):
+        ctx.function, ctx.inputs, ctx.weights = function, args[:count], args[count:]
+        with torch.no_grad():
+            return ctx.function(*ctx.inputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        inputs = [x.detach().requires_grad_(True) for x in ctx.inputs]
+        with torch.enable_grad():
+            outputs = ctx.function(*[x.view_as(x) for x in inputs])
+        return (None, None, *torch.autograd.grad(outputs, [*inputs, *ctx.weights], gradients))
+
+
+class Timed(nn.Module):
+    def forward(self, x, steps):
+        return x + steps[:, None]
+
+
+class Lift(Timed):
+    def __init__(self, width):
+        super().__init__()
+        self.up = nn.Linear(width, width)
+
+    def forward(self, x, steps):
+        return Anew.apply(self._forward, 2, x, steps, *self.parameters())
+
+    def _forward(self, x, steps):
+        return super().forward(F.group_norm(self.up(x).float(), 4), steps)
+
+
+class TimedSequential(nn.Sequential, Timed):
+    def forward(self, x, steps):
+        for layer in self:
+            x = layer(x, steps) if isinstance(layer, Timed) else layer(x)
+        return x
+
+
+class Denoiser(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            [TimedSequential(Lift(width), nn.SiLU()), TimedSequential(nn.Linear(width, width))]
+        )
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x, x.mean(1))
+        return x

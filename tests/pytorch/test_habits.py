@@ -195,3 +195,12 @@ def test_what_a_function_makes_is_printed_by_its_name():
     assert made.gate.dtype == "float64" and 0 < made.gate.gradients < 1e-6
     with pytest.raises(RedcoError, match="give --model transformers:GPT2LMHeadModel"):
         printed("of_transformers")
+
+
+def test_a_sequential_with_a_forward_of_its_own_is_a_class_and_what_is_computed_anew_is_computed():
+    made = printed("Denoiser", (16,))
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+    assert made.parameters["blocks/0/layers/0/up/bias"].name == "blocks.0.0.up.bias"
+    assert "self.layers = nnx.List([Lift(blocks_width, rngs=rngs), None])" in made.source
+    assert "return jax.nn.silu(self.layers[0](" in made.source
+    assert "group_norm(self.up(x_2), 4, 1e-05)" in made.source

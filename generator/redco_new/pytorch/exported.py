@@ -23,6 +23,7 @@ from redco_new.errors import RedcoError
 from redco_new.pytorch.memory import forgets, place_of_write, writes_buffers
 from redco_new.pytorch.one_device import on_meta
 from redco_new.pytorch.outputs import takes_dataclasses_apart
+from redco_new.pytorch.own_backward import by_forward
 from redco_new.pytorch.refusal import place_of, refuse
 from redco_new.pytorch.selections import compute_all_rows
 
@@ -81,7 +82,7 @@ def _is_of_values(error: Exception) -> bool:
 def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.ExportedProgram:
     """Return what torch.export makes of a call; where its new arrays lie apart from its inputs, on the device of these."""
     hook = patch.object(_trace, "register_buffer_assignment_hook", keeps_no_buffers)
-    with hook, writes_buffers(), takes_dataclasses_apart():
+    with hook, writes_buffers(), takes_dataclasses_apart(), by_forward():
         try:
             with forgets(module):
                 return torch.export.export(module, (), dict(inputs), strict=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from redco_new.pytorch.rows import Row
+
 
 def is_list(part: nn.Module) -> bool:
     """Return whether a part is a list or a dict of parts, and is not called itself, as what parametrizes a weight is."""
@@ -18,6 +20,5 @@ def is_sequential(part: nn.Module) -> bool:
 
 def is_numbered(part: nn.Module) -> bool:
     """Return whether a part is a list of parts that is called in a way of its own: its class has them in `layers`."""
-    return isinstance(part, nn.Sequential | nn.ModuleList) and not (
-        is_sequential(part) or is_list(part)
-    )
+    several = isinstance(part, nn.Sequential | nn.ModuleList) and not isinstance(part, Row)
+    return several and not is_sequential(part) and not is_list(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import torch
@@ -155,10 +156,10 @@ class Classes:
                     raise Parted(marks) from error
                 error.by_probe = error.by_probe or _by_probe(error.values, len(self.probes))
                 raise
-            count = sum(
-                other.name.rstrip("23456789") == printed.name for other in self.printed.values()
-            )
-            printed.name += str(count + 1) if count else ""
+            others = {other.name for other in self.printed.values()}
+            names = (f"{printed.name}{n}" for n in count(2))
+            if printed.name in others:
+                printed.name = next(name for name in names if name not in others)
             self.printed[key] = printed
             self.imports |= printed.imports
         return self.printed[key]

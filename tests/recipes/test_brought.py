@@ -81,9 +81,8 @@ def test_no_client_is_refused():
 def test_prompts_of_no_held_out_example_are_refused():
     for tasks, text in ((0, "0"), (3, "x"), (3, "3"), (3, "-1")):
         made = config({"tasks": tasks, "shots": 1, "held_out": 0.5}, {"inputs": 1})
-        with pytest.raises(
-            UserError, match=f"--prompt: {text}: give the number of a held-out example, of"
-        ):
+        todo = "give the number of a held-out example, of" if tasks else "no example is held out"
+        with pytest.raises(UserError, match=f"--prompt: {text}: {todo}"):
             pipeline("maml").prompts(made, [text])
 
 

@@ -131,7 +131,7 @@ class Steps:
     start: Callable[[ModelState], TrainState]  # of a model, whose memory it takes
     train: jax.stages.Wrapped  # (state, batch) -> (state, scalars by name); takes the old state's
     # (model, batch, valid_B) -> (sums of losses * weights, as "loss", and of terms, by name; sum of weights)
-    evaluate: jax.stages.Wrapped
+    evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[dict[str, jax.Array], jax.Array]]
     predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
     options: Mapping[str, Any]  # of the compiler, by name, for the train step
     generation: Any = None  # run.generation, where the pipeline writes texts

@@ -39,7 +39,7 @@ class Within:
         """Return what the step gives. largest: of the batch. Raises UserError."""
         with asked_of(batch):
             if self._tables is None:
-                program = self._step.trace(model, batch, more).jaxpr
+                program = jax.make_jaxpr(self._step)(model, batch, more)
                 self._tables = tables_of(program, model, batch, self._shapes)
             check_ids(largest, self._tables)
             return self._step(model, batch, more)

@@ -39,7 +39,9 @@ class Within:
         """Return what the step gives. largest: of the batch. Raises UserError."""
         with asked_of(batch):
             if self._tables is None:
-                program = jax.make_jaxpr(self._step)(model, batch, more)
+                # Its user may have taken jit from it, to look into it.
+                step = self._step if hasattr(self._step, "trace") else jax.jit(self._step)
+                program = step.trace(model, batch, more).jaxpr
                 self._tables = tables_of(program, model, batch, self._shapes)
             check_ids(largest, self._tables)
             return self._step(model, batch, more)

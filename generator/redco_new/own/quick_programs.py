@@ -14,10 +14,10 @@ jit_quickly = partial(jax.jit, compiler_options=QUICK)
 
 
 @contextmanager
-def compiled_once() -> Iterator[None]:
-    """Compile programs without what makes them fast: each runs once."""
+def compiled_once(quickly: bool = True) -> Iterator[None]:
+    """Compile programs without what makes them fast: each runs once. quickly: False for one that runs longer than that takes"""
     former = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", quickly)
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ import torch
 from flax import nnx
 from torch import nn
 
+from redco_new.own.quick_programs import compiled_once
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.draft import Draft
 from redco_new.pytorch.dtypes import FIELD
@@ -67,7 +68,8 @@ def make_pair(draft: Draft, module: nn.Module, text: str) -> Pair:
 @contextmanager
 def in_float64(pair: Pair) -> Iterator[Pair]:
     """Make a class and the printed model compute in float64: what they differ by there is no rounding."""
-    with jax.enable_x64(True):
+    # Products of float64 are loops of XLA's own, which are as fast as it makes them.
+    with jax.enable_x64(True), compiled_once(quickly=False):
         module = copy.deepcopy(pair.torch).double()
         double = replace(pair, torch=module, printed=pair.print_in("float64"))
         double.bring_weights()

@@ -39,10 +39,11 @@ class Within:
         """Return what the step gives. largest: of the batch. Raises UserError."""
         with asked_of(batch):
             if self._tables is None:
-                # Its user may have taken jit from it, to look into it.
-                step = self._step if hasattr(self._step, "trace") else jax.jit(self._step)
-                program = step.trace(model, batch, more).jaxpr
-                self._tables = tables_of(program, model, batch, self._shapes)
+                trace = getattr(
+                    self._step, "trace", jax.jit(self._step).trace
+                )  # or jit is taken off
+                inputs = model, batch, more
+                self._tables = tables_of(trace(*inputs).jaxpr, model, batch, self._shapes)
             check_ids(largest, self._tables)
             return self._step(model, batch, more)
 

@@ -39,11 +39,8 @@ class Within:
         """Return what the step gives. largest: of the batch. Raises UserError."""
         with asked_of(batch):
             if self._tables is None:
-                trace = getattr(
-                    self._step, "trace", jax.jit(self._step).trace
-                )  # or jit is taken off
-                inputs = model, batch, more
-                self._tables = tables_of(trace(*inputs).jaxpr, model, batch, self._shapes)
+                step = getattr(self._step, "trace", jax.jit(self._step).trace)(model, batch, more)
+                self._tables = tables_of(step.jaxpr, model, batch, self._shapes)
             check_ids(largest, self._tables)
             return self._step(model, batch, more)
 

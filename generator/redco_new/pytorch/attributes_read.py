@@ -8,11 +8,11 @@ from typing import Any
 from torch import nn
 
 from redco_new.own.call import Call
+from redco_new.pytorch.derived import derived
 from redco_new.pytorch.setting import UNREAD, Setting, attributes, members
 from redco_new.pytorch.trial import Trial
 
 WHOLE = "__dict__"  # which copies, `vars` and the like read
-CALLS = "same"
 
 
 def without_unread(
@@ -25,7 +25,7 @@ def without_unread(
     if not objects or None in watched.values():
         return dict(arguments)
     setting = Setting({**arguments, **watched}, call.inputs)
-    if Trial(make, call, setting).compare(setting) != CALLS:
+    if Trial(make, call, setting).compare(setting) != "same":
         return dict(arguments)
     marked = {
         name: _copy(x, {UNREAD: frozenset(members(x)) - reads[name]})
@@ -47,10 +47,8 @@ def _watching(reads: set[str]) -> dict[str, Any]:
 
 def _copy(value: Any, more: Mapping[str, Any]) -> Any:
     """Return an equal object, of its class with more members; None of one that is made otherwise."""
-    cls = type(value)
-    place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     try:
-        other: Any = type(cls.__name__, (cls,), {**place, **more})
+        other = derived(type(value), members=more)
         new = other.__new__(other)
     except TypeError:
         return None

@@ -14,6 +14,8 @@ from redco_new.errors import RedcoError
 from redco_new.own.find import Reference, class_name
 from redco_new.own.maker import MISSING, call_user_code
 from redco_new.own.signature import check_arguments, maker_signature
+from redco_new.pytorch.derived import derived
+from redco_new.pytorch.lists import is_sequential
 from redco_new.pytorch.transformers_classes import is_transformers
 
 LAYERS = "layers"
@@ -47,7 +49,7 @@ def with_class(reference: Reference, where: str, arguments: Mapping[str, Any]) -
     @functools.wraps(function)
     def make(**values: Any) -> Any:
         module = function(**values)
-        if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
+        if is_sequential(module):
             module = Chain(module)
         if isinstance(module, nn.Module):
             module.__class__ = _named(type(module), shown)
@@ -75,6 +77,5 @@ def names_of_entries(module: nn.Module, names: Mapping[str, str]) -> dict[str, s
 def _named(cls: type, name: str) -> type:
     """Return a class of another name, which is the same each time; its source is that of the other."""
     if (cls, name) not in _CLASSES:
-        place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        _CLASSES[cls, name] = type(name, (cls,), place)
+        _CLASSES[cls, name] = derived(cls, name=name)
     return _CLASSES[cls, name]

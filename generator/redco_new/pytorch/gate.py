@@ -87,20 +87,6 @@ def _errors(
     dtype: torch.dtype = torch.float32,
 ) -> Gate:
     """Return how far a printed model is from PyTorch. dtype: that both compute in"""
-    outputs, gradients, worst = _measure(pair, arrays, call, names, training, dtype)
-    buffers = _buffers_error(pair)
-    return Gate(outputs, gradients, worst, buffers, str(dtype).removeprefix("torch."))
-
-
-def _measure(
-    pair: Pair,
-    arrays: Mapping[str, np.ndarray],
-    call: Call,
-    names: Mapping[str, str],
-    training: bool,
-    dtype: torch.dtype,
-):
-    """Return the largest error of outputs, that of gradients, and the name of that parameter."""
     theirs, of_theirs = run_torch(pair.torch, arrays, call, training, dtype)
     own = printed_arrays(arrays, names)
     outputs, grads = run_printed(pair.printed, own, training)
@@ -115,7 +101,7 @@ def _measure(
         stored = pair.parameters[path]
         wanted = stack(of_theirs, stored, grad.shape)
         worst = max(worst, (error_of(grad, wanted, NOISE * scale), stored.name))
-    return of_outputs, *worst
+    return Gate(of_outputs, *worst, _buffers_error(pair), str(dtype).removeprefix("torch."))
 
 
 def call_torch(

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from redco_new.pytorch.derived import derived
 from redco_new.pytorch.leaves import LEAVES
 
 NORM = "norm"
@@ -58,8 +59,7 @@ def part_norms(module: nn.Module) -> None:
 def _reading(cls: type) -> type:
     """Return a class that is another one, as OfNorm: the same each time."""
     if cls not in _CLASSES:
-        place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        _CLASSES[cls] = type(cls.__name__, (OfNorm, cls), place)
+        _CLASSES[cls] = derived(cls, OfNorm)
     return _CLASSES[cls]
 
 
